@@ -1,0 +1,367 @@
+"""The Dataset: documents with features and labels, grouped by query, immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove.data.queries import SplitQueries, as_ids, make_queries
+from rankgrove.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from rankgrove.data.describe import Description
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Judged documents of many queries. Immutable: its arrays refuse writes.
+
+    Build one with `Dataset.from_arrays`, `read_letor`, `read_table` or `from_frame`; the
+    plain constructor takes arrays that already have these forms.
+
+    Attributes
+    ----------
+    features
+        One row a document, float32, row-major. NaN is missing; infinities are values.
+    labels
+        The judged grade of each document, float32, finite.
+    offsets
+        int64; the documents of query `q` are rows `offsets[q]:offsets[q + 1]`, at least one.
+    query_ids
+        One a query, as read.
+    weights
+        One a query, float64, or None for all equal.
+    base_scores
+        One a document, float64: what an earlier model gave it, or None.
+    document_ids
+        One a document, or None.
+    feature_names
+        One a feature.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    query_ids: NDArray[Any]
+    weights: NDArray[np.float64] | None = None
+    base_scores: NDArray[np.float64] | None = None
+    document_ids: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2:
+            raise DataError(f"features must be two-dimensional. Got shape {self.features.shape}.")
+        n_rows, n_features = self.features.shape
+        if not self.feature_names:
+            object.__setattr__(self, "feature_names", default_feature_names(n_features))
+        if len(self.feature_names) != n_features:
+            raise DataError(
+                f"feature_names must have one name a feature, {n_features}. "
+                f"Got {len(self.feature_names)}."
+            )
+        if len(set(self.feature_names)) != n_features:
+            twice = next(n for i, n in enumerate(self.feature_names) if n in self.feature_names[:i])
+            raise DataError(f"feature_names must differ from each other. Got {twice!r} twice.")
+        _check_length("labels", self.labels, n_rows, "document")
+        _check_length("base_scores", self.base_scores, n_rows, "document")
+        _check_length("document_ids", self.document_ids, n_rows, "document")
+        n_queries = len(self.offsets) - 1
+        _check_length("query_ids", self.query_ids, n_queries, "query")
+        _check_length("weights", self.weights, n_queries, "query")
+        if n_queries < 1 or n_rows < 1:
+            raise DataError("a Dataset must have at least one document. Got none.")
+        if self.offsets[0] != 0 or self.offsets[-1] != n_rows or np.any(np.diff(self.offsets) < 1):
+            raise DataError(
+                f"offsets must rise strictly from 0 to the number of rows, {n_rows}. "
+                f"Got {self.offsets[0]} to {self.offsets[-1]}."
+            )
+        _check_finite("label", self.labels, self)
+        _check_finite("base score", self.base_scores, self)
+        if self.weights is not None and not (
+            np.all(np.isfinite(self.weights)) and np.all(self.weights >= 0) and self.weights.any()
+        ):
+            raise DataError("query weights must be finite, 0 or more, and not all 0.")
+        for array in self._arrays():
+            array.flags.writeable = False
+
+    def _arrays(self) -> list[NDArray[Any]]:
+        fields = (self.features, self.labels, self.offsets, self.query_ids, self.weights,
+                  self.base_scores, self.document_ids)
+        return [array for array in fields if array is not None]
+
+    @classmethod
+    def from_arrays(
+        cls,
+        features: Any,
+        labels: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        split_queries: SplitQueries = "error",
+        absent: float = 0.0,
+        weights: ArrayLike | None = None,
+        base_scores: ArrayLike | None = None,
+        document_ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Dataset:
+        """A Dataset from NumPy arrays, lists or a scipy.sparse matrix.
+
+        Parameters
+        ----------
+        features
+            Two-dimensional; converted to float32. A value past float32's range is an error.
+        labels
+            One a row, finite.
+        qid, group
+            Exactly one: a query id for every row (any type), or the rows of every query.
+        split_queries
+            What to do when a query's rows are not contiguous: "error" or "group".
+        absent
+            What an absent entry of a sparse matrix means: 0.0, or nan for missing.
+        weights
+            One a query. One a row is accepted too if it is the same within each query.
+        base_scores, document_ids, feature_names
+            See the class.
+
+        >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=[5, 5, 6])
+        >>> data.n_documents, data.n_queries, data.n_features
+        (3, 2, 1)
+        """
+        matrix = _as_features(features, absent)
+        n_rows = len(matrix)
+        queries = make_queries(n_rows, qid, group, split_queries)
+        order = queries.order
+        rows = {
+            "labels": as_floats(labels, "labels", np.float32),
+            "base_scores": None if base_scores is None
+            else as_floats(base_scores, "base_scores", np.float64),
+            "document_ids": None if document_ids is None
+            else as_ids(document_ids, "document_ids").copy(),
+        }
+        query_weights = None if weights is None else as_floats(weights, "weights", np.float64)
+        if order is not None:
+            matrix = matrix[order]
+            for name, values in rows.items():
+                _check_length(name, values, n_rows, "document")
+                rows[name] = None if values is None else values[order]
+        if query_weights is not None and len(query_weights) == n_rows != len(queries.ids):
+            ordered = query_weights if order is None else query_weights[order]
+            query_weights = _weights_of_queries(ordered, queries.offsets)
+        return cls(
+            features=matrix,
+            offsets=queries.offsets,
+            query_ids=queries.ids.copy(),
+            weights=query_weights,
+            feature_names=tuple(feature_names or ()),
+            **rows,  # type: ignore[arg-type]
+        )
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.features)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_features(self) -> int:
+        return self.features.shape[1]
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """The number of documents of each query, as LightGBM takes it."""
+        return np.diff(self.offsets)
+
+    @property
+    def qid(self) -> NDArray[Any]:
+        """The query id of each document, as XGBoost takes it."""
+        return np.repeat(self.query_ids, self.group)
+
+    def query_of(self, row: int) -> int:
+        """The number of the query that a row belongs to."""
+        return int(np.searchsorted(self.offsets, row, side="right") - 1)
+
+    def take_queries(self, indices: ArrayLike) -> Dataset:
+        """The Dataset of these queries, in this order, by number or by boolean mask.
+
+        A run of neighbouring queries shares memory with this Dataset; others are copied.
+
+        >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=["a", "b", "c"])
+        >>> data.take_queries([2, 0]).query_ids.tolist()
+        ['c', 'a']
+        """
+        chosen = np.asarray(indices)
+        if chosen.dtype == bool:
+            if len(chosen) != self.n_queries:
+                raise ParameterError(
+                    f"a mask of queries must have {self.n_queries} entries. Got {len(chosen)}."
+                )
+            chosen = np.flatnonzero(chosen)
+        if len(chosen) == 0:
+            raise ParameterError("take_queries must be given at least one query. Got none.")
+        if not np.issubdtype(chosen.dtype, np.integer):
+            raise ParameterError(f"queries must be taken by number. Got {chosen.dtype}.")
+        if chosen.min() < -self.n_queries or chosen.max() >= self.n_queries:
+            raise ParameterError(
+                f"query numbers must be below {self.n_queries}. Got {chosen.min()} to "
+                f"{chosen.max()}."
+            )
+        chosen = np.where(chosen < 0, chosen + self.n_queries, chosen)
+        if len(np.unique(chosen)) != len(chosen):
+            raise ParameterError("take_queries must be given each query once. Got one twice.")
+        sizes = self.group[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows: slice | NDArray[np.int64]
+        if np.array_equal(chosen, np.arange(chosen[0], chosen[0] + len(chosen))):
+            rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
+        else:
+            rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return replace(
+            self,
+            features=self.features[rows],
+            labels=self.labels[rows],
+            offsets=offsets,
+            query_ids=self.query_ids[chosen],
+            weights=None if self.weights is None else self.weights[chosen],
+            base_scores=None if self.base_scores is None else self.base_scores[rows],
+            document_ids=None if self.document_ids is None else self.document_ids[rows],
+        )
+
+    def split(self, *fractions: float, seed: int = 0) -> tuple[Dataset, ...]:
+        """Cut by query, at random, into parts of these fractions of the queries.
+
+        The fractions must add up to 1. Queries keep their order inside a part, and every part
+        has at least one.
+
+        >>> data = Dataset.from_arrays([[0.0]] * 10, [0] * 10, qid=range(10))
+        >>> [part.n_queries for part in data.split(0.8, 0.2)]
+        [8, 2]
+        """
+        shares = np.asarray(fractions, dtype=np.float64)
+        if len(shares) < 1 or np.any(shares <= 0) or abs(shares.sum() - 1) > 1e-9:
+            raise ParameterError(f"fractions must be positive and add up to 1. Got {fractions}.")
+        if self.n_queries < len(shares):
+            raise ParameterError(
+                f"{len(shares)} parts need as many queries. Got {self.n_queries} queries."
+            )
+        bounds = np.round(np.cumsum(shares)[:-1] * self.n_queries).astype(np.int64)
+        parts = np.arange(1, len(shares))
+        bounds = np.clip(bounds, parts, self.n_queries - len(shares) + parts)
+        shuffled = np.random.default_rng(seed).permutation(self.n_queries)
+        return tuple(self.take_queries(np.sort(part)) for part in np.split(shuffled, bounds))
+
+    def folds(self, n_folds: int = 5, *, seed: int = 0) -> Iterator[tuple[Dataset, Dataset]]:
+        """Pairs (train, test) for cross-validation: each query is in exactly one test part.
+
+        >>> data = Dataset.from_arrays([[0.0]] * 10, [0] * 10, qid=range(10))
+        >>> [(train.n_queries, test.n_queries) for train, test in data.folds(5)]
+        [(8, 2), (8, 2), (8, 2), (8, 2), (8, 2)]
+        """
+        if n_folds < 2 or n_folds > self.n_queries:
+            raise ParameterError(
+                f"n_folds must be from 2 to the number of queries, {self.n_queries}. "
+                f"Got {n_folds}."
+            )
+        shuffled = np.random.default_rng(seed).permutation(self.n_queries)
+        for held_out in np.array_split(shuffled, n_folds):
+            test = np.zeros(self.n_queries, dtype=bool)
+            test[held_out] = True
+            yield self.take_queries(~test), self.take_queries(test)
+
+    def describe(self) -> Description:
+        """What is in the data: sizes, grades, missing values, constant and repeated rows."""
+        from rankgrove.data.describe import describe  # noqa: PLC0415 (it imports this module)
+
+        return describe(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Dataset: {self.n_documents} documents, {self.n_queries} queries, "
+            f"{self.n_features} features>"
+        )
+
+
+def default_feature_names(n_features: int) -> tuple[str, ...]:
+    """`f1`, `f2`, …: numbered from 1, as LETOR files number them."""
+    return tuple(f"f{number}" for number in range(1, n_features + 1))
+
+
+def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """A one-dimensional contiguous float array of its own memory."""
+    try:
+        array = np.array(values, dtype=dtype, order="C")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numbers. Got {error}.") from None
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional. Got shape {array.shape}.")
+    return array
+
+
+def _as_features(features: Any, absent: float) -> NDArray[np.float32]:
+    if hasattr(features, "tocsr"):
+        return _dense_from_sparse(features, absent)
+    with np.errstate(over="ignore"):
+        try:
+            array = np.array(features, dtype=np.float32, order="C")
+        except (TypeError, ValueError) as error:
+            raise DataError(f"features must be numbers. Got {error}.") from None
+    if array.ndim != 2:
+        raise DataError(f"features must be two-dimensional. Got shape {array.shape}.")
+    _check_range(features, array)
+    return array
+
+
+def _dense_from_sparse(matrix: Any, absent: float) -> NDArray[np.float32]:
+    csr = matrix.tocsr()
+    csr.sum_duplicates()
+    out = np.full(csr.shape, absent, dtype=np.float32)
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    with np.errstate(over="ignore"):
+        out[rows, csr.indices] = csr.data
+    _check_range(csr.data, out[rows, csr.indices])
+    return out
+
+
+def _check_range(source: Any, converted: NDArray[np.float32]) -> None:
+    """Refuse finite values that became infinite in float32."""
+    infinite = np.isinf(converted)
+    if infinite.any() and np.isfinite(np.asarray(source, dtype=np.float64)[infinite]).any():
+        raise DataError(
+            "features must fit into float32 (up to 3.4e38). Got a larger value: "
+            "rescale that feature."
+        )
+
+
+def _weights_of_queries(
+    weights: NDArray[np.float64], offsets: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """One weight a query from one a row, which must agree within each query."""
+    first = weights[offsets[:-1]]
+    differs = weights != np.repeat(first, np.diff(offsets))
+    if differs.any():
+        raise DataError(
+            f"weights must be one a query, or the same for all rows of a query. "
+            f"Got a different one at row {int(differs.argmax())}."
+        )
+    return first
+
+
+def _check_length(name: str, values: NDArray[Any] | None, expected: int, unit: str) -> None:
+    if values is not None and values.shape != (expected,):
+        raise DataError(f"{name} must have one entry a {unit}, {expected}. Got {values.shape}.")
+
+
+def _check_finite(name: str, values: NDArray[Any] | None, data: Dataset) -> None:
+    if values is None or np.isfinite(values).all():
+        return
+    row = int((~np.isfinite(values)).argmax())
+    query = data.query_ids[data.query_of(row)]
+    raise DataError(
+        f"every {name} must be finite. Got {values[row]} at row {row} of query {query}: "
+        f"remove or correct that row."
+    )

@@ -1,0 +1,148 @@
+"""Queries as one offsets array, checked once, at the door.
+
+The documents of query `q` are the rows `offsets[q]:offsets[q + 1]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove.errors import DataError, unknown_name
+
+SplitQueries = Literal["error", "group"]
+
+
+class Queries(NamedTuple):
+    """Where each query's rows are, and the row order that made them contiguous, if any."""
+
+    offsets: NDArray[np.int64]
+    ids: NDArray[Any]
+    order: NDArray[np.int64] | None
+
+
+def queries_from_ids(qid: ArrayLike, split_queries: SplitQueries = "error") -> Queries:
+    """Offsets from one query id a row; ids may be of any hashable type.
+
+    Rows of one query must be contiguous. If they are not, `split_queries="error"` raises and
+    says where, and `"group"` gives the row order that brings them together: queries in order of
+    their first row, rows of a query in their old order.
+
+    >>> queries_from_ids(["b", "b", "a"]).offsets.tolist()
+    [0, 2, 3]
+    >>> queries_from_ids([7, 8, 7], split_queries="group").order.tolist()
+    [0, 2, 1]
+    """
+    if split_queries not in ("error", "group"):
+        raise unknown_name("split_queries", str(split_queries), ("error", "group"))
+    ids = as_ids(qid, "qid")
+    if len(ids) == 0:
+        return Queries(np.zeros(1, dtype=np.int64), ids, None)
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    run_ids = ids[starts]
+    first_run = _first_run_of_same_id(run_ids)
+    split = np.flatnonzero(first_run != np.arange(len(starts)))
+    ends = np.append(starts[1:], len(ids))
+    if len(split) == 0:
+        return Queries(np.append(starts, len(ids)).astype(np.int64), run_ids, None)
+    if split_queries == "error":
+        again, first = split[0], first_run[split[0]]
+        raise DataError(
+            f"query {_show(run_ids[again])} is split: its rows {starts[first]} to "
+            f"{ends[first] - 1} and again from row {starts[again]} on (rows count from 0). "
+            f"Sort the rows by query id, or pass split_queries='group' to bring them together."
+        )
+    query_of_run = np.unique(first_run, return_inverse=True)[1]
+    query_of_row = np.repeat(query_of_run, ends - starts)
+    order = np.argsort(query_of_row, kind="stable").astype(np.int64)
+    sizes = np.bincount(query_of_row)
+    return Queries(_offsets(sizes), run_ids[np.unique(first_run)], order)
+
+
+def queries_from_sizes(group: ArrayLike, n_rows: int) -> Queries:
+    """Offsets from the number of rows of each query, as in LightGBM's `.query` files.
+
+    >>> queries_from_sizes([2, 1], n_rows=3).offsets.tolist()
+    [0, 2, 3]
+    """
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or (len(sizes) and not np.issubdtype(sizes.dtype, np.number)):
+        raise DataError(f"group must be a list of query sizes. Got shape {sizes.shape}.")
+    whole = sizes.astype(np.int64)
+    if not np.array_equal(whole, sizes) or np.any(whole < 1):
+        at = int(np.flatnonzero((whole != sizes) | (whole < 1))[0])
+        raise DataError(f"group sizes must be whole numbers, 1 or more. Got {sizes[at]} at {at}.")
+    if whole.sum() != n_rows:
+        hint = ""
+        if len(whole) == n_rows:
+            hint = " One number a row looks like query ids: pass them as qid= instead."
+        raise DataError(
+            f"group sizes must add up to the number of rows, {n_rows}. Got {whole.sum()}.{hint}"
+        )
+    return Queries(_offsets(whole), np.arange(len(whole)), None)
+
+
+def make_queries(
+    n_rows: int,
+    qid: ArrayLike | None,
+    group: ArrayLike | None,
+    split_queries: SplitQueries = "error",
+) -> Queries:
+    """Offsets from whichever of `qid` and `group` is given; exactly one must be."""
+    if (qid is None) == (group is None):
+        got = "neither" if qid is None else "both"
+        raise DataError(
+            f"exactly one of qid= (a query id for every row) and group= (the number of rows of "
+            f"every query) must be given. Got {got}."
+        )
+    if group is not None:
+        return queries_from_sizes(group, n_rows)
+    queries = queries_from_ids(qid, split_queries)  # type: ignore[arg-type]
+    if queries.offsets[-1] != n_rows:
+        raise DataError(
+            f"qid must have one entry a row, {n_rows}. Got {queries.offsets[-1]}."
+            " Query sizes go to group= instead."
+        )
+    return queries
+
+
+def as_ids(values: ArrayLike, name: str) -> NDArray[Any]:
+    """An array of ids: integers and strings as they are, anything else as objects."""
+    ids = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if ids.ndim != 1 or (ids.dtype.kind not in "O" and isinstance(values, (list, tuple))
+                         and len({type(value) for value in values}) > 1):
+        # A list of tuples, or of mixed types that NumPy would turn into one type.
+        flat = list(values)  # type: ignore[arg-type]
+        ids = np.empty(len(flat), dtype=object)
+        ids[:] = flat
+    if ids.dtype.kind == "f":
+        if np.isnan(ids).any():
+            raise DataError(f"{name} must not be missing. Got NaN at row {np.isnan(ids).argmax()}.")
+        if np.all(ids == np.floor(ids)) and np.all(np.abs(ids) < 2**53):
+            ids = ids.astype(np.int64)
+    if ids.dtype.kind == "O":
+        for row, value in enumerate(ids):
+            if value is None or value != value:
+                raise DataError(f"{name} must not be missing. Got {value} at row {row}.")
+    return ids
+
+
+def _first_run_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
+    """For each run of rows, the first run that has the same id: itself, unless split."""
+    if run_ids.dtype.kind == "O":
+        first: dict[Any, int] = {}
+        return np.array([first.setdefault(id_, run) for run, id_ in enumerate(run_ids)], np.int64)
+    _, index, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
+    return index[inverse].astype(np.int64)
+
+
+def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def _show(id_: Any) -> str:
+    return repr(id_.item() if isinstance(id_, np.generic) else id_)
