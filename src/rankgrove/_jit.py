@@ -164,3 +164,14 @@ def chunk_queries(offsets: np.ndarray, documents: int) -> np.ndarray:
     targets = np.arange(documents, offsets[-1] + documents, documents)
     bounds = np.searchsorted(offsets, targets, side="left")
     return np.unique(np.concatenate([[0], bounds, [n_queries]]).clip(0, n_queries)).astype(np.int64)
+
+
+def as_input(array: Any, dtype: Any) -> np.ndarray:
+    """The array as kernels take their inputs: of this type, contiguous and read-only.
+
+    Numba compiles a kernel anew for each combination of type, layout and writability, so
+    every input passes through here and a kernel keeps one signature.
+    """
+    view = np.ascontiguousarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view

@@ -89,8 +89,15 @@ class Dataset:
             array.flags.writeable = False
 
     def _arrays(self) -> list[NDArray[Any]]:
-        fields = (self.features, self.labels, self.offsets, self.query_ids, self.weights,
-                  self.base_scores, self.document_ids)
+        fields = (
+            self.features,
+            self.labels,
+            self.offsets,
+            self.query_ids,
+            self.weights,
+            self.base_scores,
+            self.document_ids,
+        )
         return [array for array in fields if array is not None]
 
     @classmethod
@@ -137,9 +144,11 @@ class Dataset:
         order = queries.order
         rows = {
             "labels": as_floats(labels, "labels", np.float32),
-            "base_scores": None if base_scores is None
+            "base_scores": None
+            if base_scores is None
             else as_floats(base_scores, "base_scores", np.float64),
-            "document_ids": None if document_ids is None
+            "document_ids": None
+            if document_ids is None
             else as_ids(document_ids, "document_ids").copy(),
         }
         query_weights = None if weights is None else as_floats(weights, "weights", np.float64)
@@ -264,8 +273,7 @@ class Dataset:
         """
         if n_folds < 2 or n_folds > self.n_queries:
             raise ParameterError(
-                f"n_folds must be from 2 to the number of queries, {self.n_queries}. "
-                f"Got {n_folds}."
+                f"n_folds must be from 2 to the number of queries, {self.n_queries}. Got {n_folds}."
             )
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
         for held_out in np.array_split(shuffled, n_folds):

@@ -111,8 +111,11 @@ def make_queries(
 def as_ids(values: ArrayLike, name: str) -> NDArray[Any]:
     """An array of ids: integers and strings as they are, anything else as objects."""
     ids = values if isinstance(values, np.ndarray) else np.asarray(values)
-    if ids.ndim != 1 or (ids.dtype.kind not in "O" and isinstance(values, (list, tuple))
-                         and len({type(value) for value in values}) > 1):
+    if ids.ndim != 1 or (
+        ids.dtype.kind not in "O"
+        and isinstance(values, (list, tuple))
+        and len({type(value) for value in values}) > 1
+    ):
         # A list of tuples, or of mixed types that NumPy would turn into one type.
         flat = list(values)  # type: ignore[arg-type]
         ids = np.empty(len(flat), dtype=object)

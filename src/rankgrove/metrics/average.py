@@ -1,0 +1,164 @@
+"""Average precision, whose mean over queries is MAP.
+
+`AP@k = 1/N * sum over relevant ranks p <= k of c_p / p`, with c_p the relevant documents among
+the first p and N those of the query.
+
+Expected ties have a closed form (McSherry and Najork 2008): in a tie group of m documents, r of
+them relevant, that stands below s documents, c of them relevant, the x-th place is relevant with
+chance r/m and then has c + 1 + (x - 1)(r - 1)/(m - 1) relevant documents down to it on average.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankgrove._jit import kernel
+from rankgrove.errors import unknown_name
+from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
+
+
+@kernel
+def _count_relevant(labels, lo, hi, relevant):
+    count = 0
+    for i in range(lo, hi):
+        count += labels[i] >= relevant
+    return count
+
+
+@kernel
+def _normaliser(count, depth, capped):
+    return min(count, depth) if capped else count
+
+
+@kernel
+def average_precision(labels, ranked, offsets, first, last, depth, relevant, capped, out):
+    """The average precision of queries first to last; NaN without a relevant document."""
+    for q in range(first, last):
+        lo = offsets[q]
+        hits = 0
+        total = 0.0
+        for i in range(min(offsets[q + 1] - lo, depth)):
+            hit = ranked[lo + i] >= relevant
+            hits += hit
+            total += hit * (hits / (i + 1))
+        count = _count_relevant(labels, lo, offsets[q + 1], relevant)
+        out[q] = total / _normaliser(count, depth, capped) if count > 0 else np.nan
+
+
+@kernel
+def average_precision_expected(ranked, ends, offsets, first, last, depth, relevant, capped, out):
+    """As `average_precision`, the mean over all orders inside the tie groups."""
+    for q in range(first, last):
+        lo = offsets[q]
+        n = min(offsets[q + 1] - lo, depth)
+        above = 0
+        total = 0.0
+        start = 0
+        while start < n:
+            end = ends[lo + start]
+            size = end - start
+            hits = _count_relevant(ranked, lo + start, lo + end, relevant)
+            step = (hits - 1) / (size - 1) if size > 1 else 0.0
+            for x in range(1, min(end, n) - start + 1):
+                total += hits / size * (above + 1 + (x - 1) * step) / (start + x)
+            above += hits
+            start = end
+        count = _count_relevant(ranked, lo, offsets[q + 1], relevant)
+        out[q] = total / _normaliser(count, depth, capped) if count > 0 else np.nan
+
+
+@kernel
+def sweep_average_precision(ranked, rank_a, hits_above, depth, relevant, normaliser, out):
+    """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:].
+
+    The document that moves up or down by the swap changes the count at every relevant rank
+    between by one: [(c_a + 1)/a + sum_{a<k<b} r_k/k - c_b/b] / N when the relevant one is at b,
+    minus [c_a/a + sum_{a<k<b} r_k/k - c_b/b] / N when it is at a; terms past the cut-off vanish.
+    """
+    is_a = ranked[rank_a] >= relevant
+    at_a = (hits_above + 1) / (rank_a + 1) if rank_a < depth else 0.0
+    hits = hits_above + is_a
+    between = 0.0
+    for rank_b in range(rank_a + 1, len(ranked)):
+        is_b = ranked[rank_b] >= relevant
+        hits += is_b
+        inside = rank_b < depth
+        at_b = hits / (rank_b + 1) if inside else 0.0
+        out[rank_b] = (is_b * 1.0 - is_a * 1.0) * (at_a + between - at_b) / normaliser
+        if is_b and inside:
+            between += 1.0 / (rank_b + 1)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MAP(Metric):
+    """The mean of the precision at each relevant document; over queries, MAP.
+
+    Parameters
+    ----------
+    relevant
+        A document is relevant from this label on.
+    norm
+        What a cut-off divides by: `relevant`, all relevant documents of the query (trec_eval),
+        or `cutoff`, at most k of them (LightGBM), so that a perfect ranking has 1.
+
+    >>> print(MAP(k=100, ties="expected", relevant=2))
+    map@100(ties=expected, relevant>=2)
+    """
+
+    relevant: float = 1.0
+    norm: str = "relevant"
+
+    name: ClassVar[str] = "map"
+    aliases: ClassVar[tuple[str, ...]] = ("ap",)
+    title: ClassVar[str] = "average precision"
+    formula: ClassVar[str] = "1/N * sum_{p<=k} rel_p * (relevant documents at ranks <= p) / p"
+    reference: ClassVar[str] = "Lyzhin et al. 2022, section 2.2; ties: McSherry and Najork 2008"
+    expected_ties: ClassVar[str] = "closed form"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_threshold(self.name, self.relevant)
+        if self.norm not in ("relevant", "cutoff"):
+            raise unknown_name("norm of map", self.norm, ("relevant", "cutoff"))
+
+    def _compute(self, rankings: Rankings) -> Floats:
+        depth = self.depth(rankings.longest)
+        capped = self.norm == "cutoff"
+        relevant = float(self.relevant)
+        out = np.empty(rankings.n_queries)
+        if self.ties == "expected":
+            ranked, ends = rankings.groups()
+            rankings.run(
+                lambda q0, q1: average_precision_expected(
+                    ranked, ends, rankings.offsets, q0, q1, depth, relevant, capped, out
+                )
+            )
+        else:
+            ranked = rankings.ranked(self.ties, depth)
+            rankings.run(
+                lambda q0, q1: average_precision(
+                    rankings.labels, ranked, rankings.offsets, q0, q1, depth, relevant, capped, out
+                )
+            )
+        return out
+
+    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
+        labels = one_query(ranked_labels)
+        self.check_labels(Rankings(labels, -np.arange(len(labels)), np.array([0, len(labels)])))
+        relevant = float(self.relevant)
+        deltas = np.zeros((len(labels), len(labels)))
+        depth = self.depth(len(labels))
+        count = _count_relevant(labels, 0, len(labels), relevant)
+        if count == 0:
+            return deltas
+        normaliser = float(_normaliser(count, depth, self.norm == "cutoff"))
+        for rank_a in range(len(labels)):
+            hits_above = int(np.count_nonzero(labels[:rank_a] >= relevant))
+            sweep_average_precision(
+                labels, rank_a, hits_above, depth, relevant, normaliser, deltas[rank_a]
+            )
+        return deltas + deltas.T

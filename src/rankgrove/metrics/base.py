@@ -1,0 +1,277 @@
+"""What a metric is: an immutable value with a name that parses back, and its policies."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove._jit import as_input, chunk_queries, run_chunks
+from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.metrics.ties import TIE_SIGN, TIES, Ties, rank_groups, rank_labels
+
+Empty = Literal["skip", "zero", "one"]
+EMPTY: tuple[str, ...] = get_args(Empty)
+Floats = NDArray[np.float64]
+
+# A chunk of this many documents keeps its rows in cache and costs far more than its hand-out.
+_CHUNK_DOCUMENTS = 1 << 15
+
+
+class Rankings:
+    """Labels and scores of many queries, ranked once for all the metrics that ask.
+
+    Inputs are checked here, at the door: lengths, NaN, and rows of equal query contiguous.
+    """
+
+    def __init__(
+        self,
+        labels: ArrayLike,
+        scores: ArrayLike,
+        offsets: NDArray[np.int64],
+        *,
+        document_ids: NDArray[Any] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.labels = as_input(labels, np.float32)
+        self.scores = _as_scores(scores, len(self.labels))
+        self.offsets = as_input(offsets, np.int64)
+        self.n_queries = len(offsets) - 1
+        self.longest = int(np.diff(offsets).max(initial=0))
+        self._document_ids = document_ids
+        self._n_jobs = n_jobs
+        self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS)
+        self._ranked: dict[str, tuple[int, NDArray[np.float32]]] = {}
+        self._groups: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
+
+    def run(self, task: Callable[[int, int], None]) -> None:
+        """Call `task(first, last)` for runs of queries, in parallel."""
+        bounds = self._bounds
+        run_chunks(
+            lambda c: task(int(bounds[c]), int(bounds[c + 1])), len(bounds) - 1, self._n_jobs
+        )
+
+    def plan(self, ties: str, depth: int) -> None:
+        """Announce a depth, so that the ranking is made once, deep enough for all metrics."""
+        known, ranked = self._ranked.get(ties, (0, np.empty(0, np.float32)))
+        if depth > known:
+            self._ranked[ties] = (depth, np.empty(0, np.float32))
+
+    def ranked(self, ties: str, depth: int) -> NDArray[np.float32]:
+        """Labels in rank order under a policy other than `expected`, valid down to `depth`."""
+        self.plan(ties, depth)
+        depth, ranked = self._ranked[ties]
+        if len(ranked) == 0:
+            ranked = self._rank(ties, depth)
+            self._ranked[ties] = (depth, ranked)
+        return ranked
+
+    def _rank(self, ties: str, depth: int) -> NDArray[np.float32]:
+        labels, scores = self.labels, self.scores
+        if ties == "ideal":
+            scores = as_input(labels, np.float64)
+        elif ties == "document_id":
+            order = self._order_by_document_id
+            labels, scores = as_input(labels[order], np.float32), as_input(scores[order], float)
+        sign = TIE_SIGN.get(ties, 0.0)
+        out = np.empty(len(labels), np.float32)
+        self.run(lambda q0, q1: rank_labels(labels, scores, self.offsets, q0, q1, depth, sign, out))
+        return as_input(out, np.float32)
+
+    def ideal(self, depth: int) -> NDArray[np.float32]:
+        """Labels in the best possible order, valid down to `depth`."""
+        return self.ranked("ideal", depth)
+
+    def groups(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Labels in rank order and the end of each rank's tie group, for `expected`."""
+        if self._groups is None:
+            out = np.empty(len(self.labels), np.float32)
+            end = np.empty(len(self.labels), np.int64)
+            self.run(
+                lambda q0, q1: rank_groups(self.labels, self.scores, self.offsets, q0, q1, out, end)
+            )
+            self._groups = as_input(out, np.float32), as_input(end, np.int64)
+        return self._groups
+
+    @cached_property
+    def _order_by_document_id(self) -> NDArray[np.int64]:
+        """Rows sorted within each query by document id, descending."""
+        if self._document_ids is None:
+            raise DataError(
+                "ties=document_id must have document ids. Got none: read the data with "
+                "document_ids=True, or choose ties=stable."
+            )
+        ids = np.asarray([str(id_) for id_ in self._document_ids])
+        query = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
+        rank_of_id = np.unique(ids, return_inverse=True)[1]
+        return np.lexsort((-rank_of_id, query))
+
+    @cached_property
+    def label_range(self) -> tuple[float, float]:
+        return float(self.labels.min()), float(self.labels.max())
+
+    @cached_property
+    def whole_labels(self) -> bool:
+        return bool(np.array_equal(self.labels, np.floor(self.labels)))
+
+
+def _as_scores(scores: ArrayLike, n_documents: int) -> NDArray[np.float64]:
+    try:
+        array = as_input(scores, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"scores must be numbers. Got {error}.") from None
+    if array.shape != (n_documents,):
+        raise DataError(f"scores must be one a document, {n_documents}. Got shape {array.shape}.")
+    # The sum is NaN if any score is, or if both infinities occur; only then is a look worth it.
+    if math.isnan(array.sum()) and np.isnan(array).any():
+        row = int(np.isnan(array).argmax())
+        raise DataError(f"scores must not be NaN: it cannot be ranked. Got NaN at row {row}.")
+    return array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """A metric of one ranked query, averaged over queries. A value: compare, hash, print it.
+
+    `str(metric)` is its canonical name, and `parse_metric` turns that back into an equal value.
+
+    Parameters
+    ----------
+    k
+        The cut-off: only the first k ranks count. None is no cut-off.
+    ties
+        What to do among equal scores; see `rankgrove.metrics.ties`.
+    empty
+        What a query is worth whose best possible value is 0 (no relevant document, no pair):
+        `skip` leaves it out of the mean, `zero` and `one` count it as that.
+    """
+
+    k: int | None = None
+    ties: Ties = "worst"
+    empty: Empty = "skip"
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    title: ClassVar[str]
+    formula: ClassVar[str]
+    reference: ClassVar[str]
+    has_cutoff: ClassVar[bool] = True
+    # How `expected` ties are computed, for the docs and the command line.
+    expected_ties: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            if not self.has_cutoff:
+                raise ParameterError(f"{self.name} must have no cut-off. Got @{self.k}.")
+            if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+                raise ParameterError(
+                    f"the cut-off of {self.name} must be a whole number, 1 or more. Got {self.k!r}."
+                )
+        if self.ties not in TIES:
+            raise unknown_name("ties", str(self.ties), TIES)
+        if self.empty not in EMPTY:
+            raise unknown_name("empty", str(self.empty), EMPTY)
+
+    def per_query(self, rankings: Rankings) -> Floats:
+        """The value of each query; NaN marks a query that `empty="skip"` leaves out."""
+        self.check_labels(rankings)
+        values = self._compute(rankings)
+        if self.empty != "skip":
+            values[np.isnan(values)] = 0.0 if self.empty == "zero" else 1.0
+        return values
+
+    def plan(self, rankings: Rankings) -> None:
+        """Announce the rankings that `per_query` will ask for."""
+        if self.ties != "expected":
+            rankings.plan(self.ties, self.depth(rankings.longest))
+
+    def depth(self, longest: int) -> int:
+        """How many ranks of a query of `longest` documents count."""
+        return longest if self.k is None else min(self.k, longest)
+
+    @abstractmethod
+    def _compute(self, rankings: Rankings) -> Floats:
+        """The value of each query, NaN where the best possible value is 0."""
+
+    def check_labels(self, rankings: Rankings) -> None:
+        """Refuse labels for which the metric has no meaning."""
+        lowest, _ = rankings.label_range
+        if lowest < 0:
+            raise DataError(
+                f"labels must be 0 or more for {self}. Got {lowest:g}: shift the labels, or "
+                f"choose pair_accuracy or tau, which take any label."
+            )
+
+    @abstractmethod
+    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
+        """By how much the metric of one query changes when two documents trade ranks.
+
+        Parameters
+        ----------
+        ranked_labels
+            The labels of one query in rank order.
+
+        Returns
+        -------
+        A symmetric matrix: entry (a, b) is the metric after the swap of ranks a + 1 and b + 1
+        minus the metric before. Zero where the query is empty.
+        """
+
+    def __str__(self) -> str:
+        cutoff = "" if self.k is None else f"@{self.k}"
+        changed = [
+            self.show_parameter(field.name, getattr(self, field.name))
+            for field in fields(self)
+            if field.name != "k" and getattr(self, field.name) != field.default
+        ]
+        return self.name + cutoff + (f"({', '.join(changed)})" if changed else "")
+
+    def __repr__(self) -> str:
+        return f"parse_metric({str(self)!r})"
+
+    @classmethod
+    def show_parameter(cls, name: str, value: Any) -> str:
+        if name == "relevant":
+            return f"relevant>={value:g}"
+        if isinstance(value, tuple):
+            return f"{name}=[{', '.join(f'{entry:g}' for entry in value)}]"
+        return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+
+    @classmethod
+    def read_parameter(cls, name: str, text: str) -> Any:
+        """The value of a parameter from its text; `ValueError` where it has none."""
+        if name in ("ties", "empty", "norm"):
+            return text
+        return float(text)
+
+    @classmethod
+    def read_positional(cls, text: str) -> dict[str, Any] | None:
+        """Parameters from an argument without a name, or None if there is no such argument."""
+        return None
+
+
+def check_threshold(metric: str, relevant: float) -> None:
+    """The threshold that makes labels binary must leave 0 not relevant."""
+    if not (math.isfinite(relevant) and relevant > 0):
+        raise ParameterError(
+            f"relevant of {metric} must be a finite threshold above 0. Got {relevant:g}."
+        )
+
+
+def one_query(ranked_labels: ArrayLike) -> NDArray[np.float32]:
+    """The labels of one query as kernels take them."""
+    labels = as_input(ranked_labels, np.float32)
+    if labels.ndim != 1 or not np.isfinite(labels).all():
+        raise DataError(f"ranked labels must be finite numbers in one row. Got {ranked_labels!r}.")
+    return labels
+
+
+def one_offsets(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """The offsets of a single query with these labels."""
+    return as_input([0, len(labels)], np.int64)

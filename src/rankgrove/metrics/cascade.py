@@ -1,0 +1,272 @@
+"""The cascade: ERR and MRR.
+
+A user reads from the top and stops at a document with probability R. Both metrics are
+`sum over ranks p of R_p / p * product over m < p of (1 - R_m)`: for ERR, R grows with the
+grade; for MRR, R is 1 for a relevant document and 0 otherwise.
+
+Expected ties are exact. With q = 1 - R, let A_x be the mean over all orders of a tie group of
+the product of its first x values of q: an elementary symmetric mean, built one document at a
+time by `A_x <- (1 - x/j) A_x + (x/j) q_j A_(x-1)`, where all terms are positive, so that
+nothing cancels. The chance to stop at the x-th place of the group is then A_(x-1) - A_x. This
+costs O(m^2) for m tied documents; for values of 0 and 1 only, a recurrence in O(m) is used.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankgrove._jit import kernel
+from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
+
+_BINARY, _LINEAR, _EXPONENTIAL = 0, 1, 2
+
+
+@kernel
+def _stop(label, kind, bound):
+    """The chance R that a user stops at a document; `bound` is the threshold or top grade."""
+    if kind == _BINARY:
+        return 1.0 if label >= bound else 0.0
+    if kind == _LINEAR:
+        return label / bound
+    return (2.0 ** np.float64(label) - 1.0) / 2.0**bound
+
+
+@kernel
+def _any_stop(labels, lo, hi, kind, bound):
+    for i in range(lo, hi):
+        if _stop(labels[i], kind, bound) > 0.0:
+            return True
+    return False
+
+
+@kernel
+def cascade(labels, ranked, offsets, first, last, depth, kind, bound, out):
+    """The metric of queries first to last from labels in rank order; NaN where none stops."""
+    for q in range(first, last):
+        lo = offsets[q]
+        reach = 1.0
+        total = 0.0
+        for i in range(min(offsets[q + 1] - lo, depth)):
+            stop = _stop(ranked[lo + i], kind, bound)
+            total += reach * stop / (i + 1)
+            reach *= 1.0 - stop
+            if reach == 0.0:
+                break
+        if total == 0.0 and not _any_stop(labels, lo, offsets[q + 1], kind, bound):
+            total = np.nan
+        out[q] = total
+
+
+@kernel
+def _group_means(ranked, start, end, kind, bound, means):
+    """Fill means[x] = A_x for the tie group ranked[start:end]; see the module."""
+    size = end - start
+    sure = 0
+    binary = True
+    for i in range(start, end):
+        stop = _stop(ranked[i], kind, bound)
+        sure += stop == 1.0
+        binary &= stop == 1.0 or stop == 0.0
+    means[0] = 1.0
+    if binary:
+        for x in range(1, size + 1):
+            means[x] = means[x - 1] * max(size - sure - x + 1, 0) / (size - x + 1)
+        return
+    for x in range(1, size + 1):
+        means[x] = 0.0
+    for j in range(1, size + 1):
+        go_on = 1.0 - _stop(ranked[start + j - 1], kind, bound)
+        for x in range(j, 0, -1):
+            share = x / j
+            means[x] = (1.0 - share) * means[x] + share * go_on * means[x - 1]
+
+
+@kernel
+def cascade_expected(ranked, ends, offsets, first, last, depth, kind, bound, out):
+    """As `cascade`, the mean over all orders inside the tie groups."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    means = np.empty(longest + 1)
+    for q in range(first, last):
+        lo = offsets[q]
+        n = min(offsets[q + 1] - lo, depth)
+        reach = 1.0
+        total = 0.0
+        start = 0
+        while start < n and reach > 0.0:
+            end = ends[lo + start]
+            if end == start + 1:
+                stop = _stop(ranked[lo + start], kind, bound)
+                total += reach * stop / end
+                reach *= 1.0 - stop
+            else:
+                _group_means(ranked, lo + start, lo + end, kind, bound, means)
+                for x in range(1, min(end, n) - start + 1):
+                    total += reach * (means[x - 1] - means[x]) / (start + x)
+                reach *= means[end - start]
+            start = end
+        if total == 0.0 and not _any_stop(ranked, lo, offsets[q + 1], kind, bound):
+            total = np.nan
+        out[q] = total
+
+
+@kernel
+def sweep_cascade(ranked, rank_a, reach_a, depth, kind, bound, out):
+    """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:].
+
+    With `reach_a` the chance to get to rank a, S what the ranks between give to a user who
+    passes a, and Q the chance that such a user gets to b, the delta is
+    `reach_a (R_b - R_a) (1/a - S - Q/b)`. No division by 1 - R, which can be 0.
+    """
+    stop_a = _stop(ranked[rank_a], kind, bound)
+    at_a = 1.0 / (rank_a + 1) if rank_a < depth else 0.0
+    between = 0.0
+    pass_on = 1.0
+    for rank_b in range(rank_a + 1, len(ranked)):
+        stop_b = _stop(ranked[rank_b], kind, bound)
+        at_b = 1.0 / (rank_b + 1) if rank_b < depth else 0.0
+        out[rank_b] = reach_a * (stop_b - stop_a) * (at_a - between - pass_on * at_b)
+        between += pass_on * stop_b * at_b
+        pass_on *= 1.0 - stop_b
+    return reach_a * (1.0 - stop_a)
+
+
+class _Cascade(Metric):
+    def stopping(self) -> tuple[int, float]:
+        """The kind of R and its bound."""
+        raise NotImplementedError
+
+    def _compute(self, rankings: Rankings) -> Floats:
+        kind, bound = self.stopping()
+        depth = self.depth(rankings.longest)
+        out = np.empty(rankings.n_queries)
+        if self.ties == "expected":
+            ranked, ends = rankings.groups()
+            rankings.run(
+                lambda q0, q1: cascade_expected(
+                    ranked, ends, rankings.offsets, q0, q1, depth, kind, bound, out
+                )
+            )
+        else:
+            ranked = rankings.ranked(self.ties, depth)
+            rankings.run(
+                lambda q0, q1: cascade(
+                    rankings.labels, ranked, rankings.offsets, q0, q1, depth, kind, bound, out
+                )
+            )
+        return out
+
+    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
+        labels = one_query(ranked_labels)
+        self.check_labels(Rankings(labels, -np.arange(len(labels)), np.array([0, len(labels)])))
+        kind, bound = self.stopping()
+        deltas = np.zeros((len(labels), len(labels)))
+        reach = 1.0
+        for rank_a in range(len(labels)):
+            reach = sweep_cascade(
+                labels, rank_a, reach, self.depth(len(labels)), kind, bound, deltas[rank_a]
+            )
+        return deltas + deltas.T
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MRR(_Cascade):
+    """One over the rank of the first relevant document, 0 if there is none above the cut-off.
+
+    >>> print(MRR(k=10, relevant=3))
+    mrr@10(relevant>=3)
+    """
+
+    relevant: float = 1.0
+
+    name: ClassVar[str] = "mrr"
+    aliases: ClassVar[tuple[str, ...]] = ("rr",)
+    title: ClassVar[str] = "reciprocal rank"
+    formula: ClassVar[str] = "1 / (rank of the first relevant document), 0 past k"
+    reference: ClassVar[str] = "Voorhees 1999; Lyzhin et al. 2022, section 2.2"
+    expected_ties: ClassVar[str] = "exact recurrence, linear in the tie group"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_threshold(self.name, self.relevant)
+
+    def stopping(self) -> tuple[int, float]:
+        return _BINARY, float(self.relevant)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ERR(_Cascade):
+    """Expected reciprocal rank: one over the rank at which a user is satisfied, on average.
+
+    Two conventions for the chance to be satisfied by grade r of at most r_max: the original
+    (2^r - 1) / 2^r_max, written `err((2^r-1)/2^4)`, and r / r_max, written `err(r/4)`. The
+    default is the first with r_max = 4. A label above r_max is an error.
+
+    >>> print(ERR(k=10), ERR(stop="linear"), ERR(r_max=2))
+    err@10 err(r/4) err((2^r-1)/2^2)
+    """
+
+    stop: str = "exponential"
+    r_max: float = 4.0
+
+    name: ClassVar[str] = "err"
+    title: ClassVar[str] = "expected reciprocal rank"
+    formula: ClassVar[str] = (
+        "sum_{p<=k} R_p/p * prod_{m<p} (1 - R_m), R = (2^r-1)/2^r_max or r/r_max"
+    )
+    reference: ClassVar[str] = "Chapelle et al. 2009; Burges 2010, section 6; Lyzhin et al. 2022"
+    expected_ties: ClassVar[str] = "exact dynamic programming, quadratic in the tie group"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stop not in ("exponential", "linear"):
+            raise unknown_name("stop of err", self.stop, ("exponential", "linear"))
+        if not (math.isfinite(self.r_max) and 0 < self.r_max <= 1000):
+            raise ParameterError(
+                f"r_max of err must be above 0 and at most 1000. Got {self.r_max:g}."
+            )
+
+    def stopping(self) -> tuple[int, float]:
+        return (_LINEAR if self.stop == "linear" else _EXPONENTIAL), float(self.r_max)
+
+    def check_labels(self, rankings: Rankings) -> None:
+        super().check_labels(rankings)
+        _, highest = rankings.label_range
+        if highest > self.r_max:
+            shape = "r/{0}" if self.stop == "linear" else "(2^r-1)/2^{0}"
+            raise DataError(
+                f"labels must be at most {self.r_max:g} for {self}. Got {highest:g}: "
+                f"write err({shape.format(f'{highest:g}')})."
+            )
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        stop = f"r/{self.r_max:g}" if self.stop == "linear" else f"(2^r-1)/2^{self.r_max:g}"
+        named = {f"stop={self.stop}", f"r_max={self.r_max:g}"}
+        name, _, arguments = text.partition("(")
+        given = arguments[:-1].split(", ") if arguments else []
+        kept = [argument for argument in given if argument not in named]
+        if len(kept) < len(given):
+            kept.insert(0, stop)
+        return name + (f"({', '.join(kept)})" if kept else "")
+
+    @classmethod
+    def read_positional(cls, text: str) -> dict[str, Any] | None:
+        compact = text.replace(" ", "")
+        if match := re.fullmatch(r"r/([0-9.]+)", compact):
+            return {"stop": "linear", "r_max": float(match[1])}
+        if match := re.fullmatch(r"\(2\^r-1\)/2\^([0-9.]+)", compact):
+            return {"stop": "exponential", "r_max": float(match[1])}
+        return None
+
+    @classmethod
+    def read_parameter(cls, name: str, text: str) -> Any:
+        return text if name == "stop" else super().read_parameter(name, text)

@@ -1,0 +1,383 @@
+"""Discounted sums of gains: DCG, NDCG, ExpDCG, RBP, precision and recall.
+
+All are `sum over ranks p of G(label at p) * D(p)`, divided by a normaliser of the query, so
+they share one kernel, one exact expectation over ties (a tied document has the mean gain of
+its group at every rank of it) and one swap delta, `(G_b - G_a) * (D(a) - D(b))`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove._jit import as_input, kernel
+from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
+
+_TABLE, _EXPONENTIAL, _LINEAR, _BINARY = 0, 1, 2, 3
+
+# Above this grade 2^r - 1 is computed for each document and not looked up.
+_LARGEST_TABLE = 1 << 12
+
+
+@kernel
+def _gain(label, kind, table):
+    if kind == _TABLE:
+        return table[int(label)]
+    if kind == _EXPONENTIAL:
+        return 2.0 ** np.float64(label) - 1.0
+    if kind == _LINEAR:
+        return np.float64(label)
+    return 1.0 if label >= table[0] else 0.0
+
+
+@kernel
+def sum_discounted(ranked, offsets, first, last, discounts, kind, table, out):
+    """The discounted sum of gains of queries first to last, in rank order."""
+    for q in range(first, last):
+        lo = offsets[q]
+        total = 0.0
+        for i in range(min(offsets[q + 1] - lo, len(discounts))):
+            total += _gain(ranked[lo + i], kind, table) * discounts[i]
+        out[q] = total
+
+
+@kernel
+def sum_discounted_expected(ranked, ends, offsets, first, last, discounts, kind, table, out):
+    """As `sum_discounted`, the mean over all orders inside the tie groups."""
+    for q in range(first, last):
+        lo = offsets[q]
+        depth = min(offsets[q + 1] - lo, len(discounts))
+        total = 0.0
+        start = 0
+        while start < depth:
+            end = ends[lo + start]
+            gains = 0.0
+            for i in range(start, end):
+                gains += _gain(ranked[lo + i], kind, table)
+            weight = 0.0
+            for i in range(start, min(end, depth)):
+                weight += discounts[i]
+            total += gains / (end - start) * weight
+            start = end
+        out[q] = total
+
+
+@kernel
+def sum_gains(labels, offsets, first, last, kind, table, out):
+    """The sum of the gains of all documents of queries first to last."""
+    for q in range(first, last):
+        total = 0.0
+        for i in range(offsets[q], offsets[q + 1]):
+            total += _gain(labels[i], kind, table)
+        out[q] = total
+
+
+@kernel
+def sweep_discounted(ranked, rank_a, discounts, kind, table, normaliser, out):
+    """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:]."""
+    depth = len(discounts)
+    gain_a = _gain(ranked[rank_a], kind, table)
+    discount_a = discounts[rank_a] if rank_a < depth else 0.0
+    for rank_b in range(rank_a + 1, len(ranked)):
+        discount_b = discounts[rank_b] if rank_b < depth else 0.0
+        gain_b = _gain(ranked[rank_b], kind, table)
+        out[rank_b] = (gain_b - gain_a) * (discount_a - discount_b) / normaliser
+
+
+class _Discounted(Metric):
+    """The shared part: a subclass says which gains, discounts and normaliser."""
+
+    def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
+        """The kind of gain and its table, for labels in this range."""
+        raise NotImplementedError
+
+    def discounts(self, depth: int) -> Floats:
+        raise NotImplementedError
+
+    def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
+        """Divide by the normaliser; NaN where the query has no gain at all."""
+        sums[_total_gains(rankings, kind, table) == 0] = np.nan
+        return sums
+
+    def _compute(self, rankings: Rankings) -> Floats:
+        kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
+        discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
+        out = np.empty(rankings.n_queries)
+        if self.ties == "expected":
+            ranked, ends = rankings.groups()
+            rankings.run(
+                lambda q0, q1: sum_discounted_expected(
+                    ranked, ends, rankings.offsets, q0, q1, discounts, kind, table, out
+                )
+            )
+        else:
+            ranked = rankings.ranked(self.ties, len(discounts))
+            rankings.run(
+                lambda q0, q1: sum_discounted(
+                    ranked, rankings.offsets, q0, q1, discounts, kind, table, out
+                )
+            )
+        return self.normalise(out, rankings, kind, table)
+
+    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
+        labels = one_query(ranked_labels)
+        rankings = Rankings(labels, -np.arange(len(labels)), np.array([0, len(labels)]))
+        self.check_labels(rankings)
+        kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
+        # Normalising a sum of 1 gives one over the normaliser, and NaN for an empty query.
+        inverse = self.normalise(np.ones(1), rankings, kind, table)[0]
+        deltas = np.zeros((len(labels), len(labels)))
+        if math.isnan(inverse):
+            return deltas
+        discounts = as_input(self.discounts(self.depth(len(labels))), np.float64)
+        for rank_a in range(len(labels)):
+            sweep_discounted(labels, rank_a, discounts, kind, table, 1.0 / inverse, deltas[rank_a])
+        return deltas + deltas.T
+
+
+def _log_discounts(depth: int) -> Floats:
+    return 1.0 / np.log2(np.arange(2, depth + 2))
+
+
+def _total_gains(rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
+    totals = np.empty(rankings.n_queries)
+    rankings.run(
+        lambda q0, q1: sum_gains(rankings.labels, rankings.offsets, q0, q1, kind, table, totals)
+    )
+    return totals
+
+
+def _by_ideal(
+    sums: Floats, rankings: Rankings, discounts: Floats, kind: int, table: NDArray[Any]
+) -> Floats:
+    """Divide by the sum of the best possible order."""
+    best = np.empty(rankings.n_queries)
+    ideal = rankings.ideal(len(discounts))
+    weights = as_input(discounts, np.float64)
+    rankings.run(
+        lambda q0, q1: sum_discounted(ideal, rankings.offsets, q0, q1, weights, kind, table, best)
+    )
+    return np.asarray(sums / np.where(best > 0, best, np.nan))
+
+
+def _read_table(text: str) -> tuple[float, ...]:
+    if not (text.startswith("[") and text.endswith("]")):
+        raise ValueError(text)
+    return tuple(float(entry) for entry in text[1:-1].split(","))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _GradedGain(_Discounted):
+    """Gain from the grade: exponential 2^r - 1, linear r, or a table."""
+
+    gain: str | tuple[float, ...] = "exponential"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.gain, str):
+            if self.gain not in ("exponential", "linear"):
+                raise unknown_name("gain", self.gain, ("exponential", "linear", "[0, 1, 3, …]"))
+            return
+        object.__setattr__(self, "gain", tuple(float(entry) for entry in self.gain))
+        table = np.array(self.gain)
+        if not (
+            len(table)
+            and np.isfinite(table).all()
+            and table[0] >= 0
+            and np.all(np.diff(table) >= 0)
+        ):
+            raise ParameterError(
+                f"a gain table must be finite, 0 or more, and not fall from one grade to the "
+                f"next. Got {list(self.gain)}."
+            )
+
+    @classmethod
+    def read_parameter(cls, name: str, text: str) -> Any:
+        if name == "gain":
+            return _read_table(text) if text.startswith("[") else text
+        return super().read_parameter(name, text)
+
+    def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
+        if isinstance(self.gain, tuple):
+            if not whole or highest >= len(self.gain):
+                raise DataError(
+                    f"labels must be whole numbers below {len(self.gain)} for the gain table of "
+                    f"{self}. Got {'fractions' if not whole else f'{highest:g}'}: "
+                    f"lengthen the table or choose gain=linear."
+                )
+            return _TABLE, as_input(self.gain, np.float64)
+        if self.gain == "linear":
+            return _LINEAR, as_input([0.0], np.float64)
+        if highest > 1000:
+            raise DataError(
+                f"labels must be at most 1000 for the exponential gain of {self}: 2^r must be "
+                f"finite. Got {highest:g}: choose gain=linear or a gain table."
+            )
+        if not whole or highest > _LARGEST_TABLE:
+            return _EXPONENTIAL, as_input([0.0], np.float64)
+        return _TABLE, as_input(np.exp2(np.arange(highest + 1)) - 1.0, np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DCG(_GradedGain):
+    """Discounted cumulative gain.
+
+    DCG@k = sum over ranks p <= k of G(r_p) / log2(1 + p), with G(r) = 2^r - 1, r or a table.
+
+    >>> print(DCG(k=10, gain="linear"))
+    dcg@10(gain=linear)
+    """
+
+    name: ClassVar[str] = "dcg"
+    title: ClassVar[str] = "discounted cumulative gain"
+    formula: ClassVar[str] = "sum_{p<=k} G(r_p) / log2(1 + p)"
+    reference: ClassVar[str] = "Järvelin and Kekäläinen 2002; Burges 2010, eq. (5)"
+    expected_ties: ClassVar[str] = "closed form: the mean gain of the tie group at its ranks"
+
+    def discounts(self, depth: int) -> Floats:
+        return _log_discounts(depth)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NDCG(DCG):
+    """DCG@k divided by the DCG@k of the best possible order, so that 1 is perfect.
+
+    >>> str(NDCG(k=10)), NDCG() == NDCG(ties="worst")
+    ('ndcg@10', True)
+    """
+
+    name: ClassVar[str] = "ndcg"
+    title: ClassVar[str] = "normalised discounted cumulative gain"
+    formula: ClassVar[str] = "DCG@k / max over orders of DCG@k"
+
+    def plan(self, rankings: Rankings) -> None:
+        super().plan(rankings)
+        rankings.plan("ideal", self.depth(rankings.longest))
+
+    def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
+        discounts = self.discounts(self.depth(rankings.longest))
+        return _by_ideal(sums, rankings, discounts, kind, table)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExpDCG(_GradedGain):
+    """DCG with a discount that decays geometrically: what YetiRank optimises.
+
+    ExpDCG@k = sum over ranks p <= k of G(r_p) * b^(p - 1), G(r) = r by default.
+
+    >>> print(ExpDCG(b=0.9))
+    expdcg(b=0.9)
+    """
+
+    gain: str | tuple[float, ...] = "linear"
+    b: float = 0.85
+
+    name: ClassVar[str] = "expdcg"
+    title: ClassVar[str] = "discounted gain with a geometric discount"
+    formula: ClassVar[str] = "sum_{p<=k} G(r_p) * b^(p-1)"
+    reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, eq. (11)"
+    expected_ties: ClassVar[str] = DCG.expected_ties
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.b < 1:
+            raise ParameterError(f"b of expdcg must be between 0 and 1. Got {self.b:g}.")
+
+    def discounts(self, depth: int) -> Floats:
+        return np.asarray(self.b ** np.arange(depth))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _BinaryGain(_Discounted):
+    """Gain 1 for a relevant document, label >= `relevant`, else 0."""
+
+    relevant: float = 1.0
+
+    expected_ties: ClassVar[str] = "closed form: the share of relevant documents in the tie group"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_threshold(self.name, self.relevant)
+
+    def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
+        return _BINARY, as_input([self.relevant], np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RBP(_BinaryGain):
+    """Rank-biased precision: a user reads on from each rank with probability p.
+
+    RBP@k = (1 - p) * sum over relevant documents at ranks i <= k of p^(i - 1).
+
+    >>> print(RBP(p=0.5))
+    rbp(p=0.5)
+    """
+
+    p: float = 0.8
+
+    name: ClassVar[str] = "rbp"
+    title: ClassVar[str] = "rank-biased precision"
+    formula: ClassVar[str] = "(1 - p) * sum_{i<=k} rel_i * p^(i-1)"
+    reference: ClassVar[str] = "Moffat and Zobel 2008"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.p < 1:
+            raise ParameterError(f"p of rbp must be between 0 and 1. Got {self.p:g}.")
+
+    def discounts(self, depth: int) -> Floats:
+        return np.asarray((1.0 - self.p) * self.p ** np.arange(depth))
+
+
+class _NeedsCutoff(_BinaryGain):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is None:
+            raise ParameterError(
+                f"{self.name} must have a cut-off: without one it does not depend on the "
+                f"ranking. Write {self.name}@10."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Precision(_NeedsCutoff):
+    """The share of relevant documents among the first k; ranks past the last count as misses.
+
+    >>> print(Precision(k=5, relevant=2))
+    precision@5(relevant>=2)
+    """
+
+    name: ClassVar[str] = "precision"
+    aliases: ClassVar[tuple[str, ...]] = ("p",)
+    title: ClassVar[str] = "precision at k"
+    formula: ClassVar[str] = "(relevant documents at ranks <= k) / k"
+    reference: ClassVar[str] = "as trec_eval's P_k"
+
+    def discounts(self, depth: int) -> Floats:
+        return np.full(depth, 1.0 / (self.k or 1))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Recall(_NeedsCutoff):
+    """The share of a query's relevant documents that stand among the first k.
+
+    >>> print(Recall(k=100))
+    recall@100
+    """
+
+    name: ClassVar[str] = "recall"
+    title: ClassVar[str] = "recall at k"
+    formula: ClassVar[str] = "(relevant documents at ranks <= k) / (relevant documents)"
+    reference: ClassVar[str] = "as trec_eval's recall_k"
+
+    def discounts(self, depth: int) -> Floats:
+        return np.ones(depth)
+
+    def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
+        relevant = _total_gains(rankings, kind, table)
+        return np.asarray(sums / np.where(relevant > 0, relevant, np.nan))

@@ -1,0 +1,197 @@
+"""Measure scores on a data set: per-query values and their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove.data.dataset import Dataset, as_floats
+from rankgrove.data.queries import SplitQueries, make_queries
+from rankgrove.errors import DataError
+from rankgrove.metrics.base import Floats, Metric, Rankings
+from rankgrove.metrics.spec import parse_metrics
+
+
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """One metric on one data set.
+
+    Attributes
+    ----------
+    metric
+        What was measured.
+    mean
+        The mean over the counted queries, weighted if the queries are.
+    standard_error
+        Of that mean, from the spread between queries; NaN for one query.
+    counted, skipped
+        How many queries the mean is over, and how many `empty="skip"` left out.
+    values
+        One a query, in the order of the data; NaN where the query was skipped.
+    """
+
+    metric: Metric
+    mean: float
+    standard_error: float
+    counted: int
+    skipped: int
+    values: Floats
+
+    @classmethod
+    def from_values(
+        cls, metric: Metric, values: Floats, weights: NDArray[np.float64] | None
+    ) -> MetricResult:
+        counted = ~np.isnan(values)
+        kept = values[counted]
+        weight = np.ones(len(kept)) if weights is None else weights[counted]
+        total = weight.sum()
+        if total <= 0:
+            raise DataError(
+                f"{metric} must have at least one query to average"
+                f"{'' if weights is None else ' with a weight above 0'}: all {len(values)} have no "
+                f"relevant document or pair. Choose empty=zero or empty=one to count them."
+            )
+        mean = float((kept * weight).sum() / total)
+        error = math.nan
+        if len(kept) > 1:
+            spread = ((weight * (kept - mean)) ** 2).sum() * len(kept) / (len(kept) - 1)
+            error = math.sqrt(spread) / total
+        return cls(metric, mean, error, len(kept), len(values) - len(kept), values)
+
+
+class Evaluation(Mapping[str, float]):
+    """The table that `evaluate` gives: metric name to mean, in the order asked.
+
+    A mapping from canonical name to mean; `results` has the whole of each row. Prints as a
+    table; `to_dict()` is for JSON.
+    """
+
+    def __init__(self, results: Sequence[MetricResult]) -> None:
+        self.results = {str(result.metric): result for result in results}
+
+    def __getitem__(self, name: str) -> float:
+        return self.results[name].mean
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def per_query(self, name: str) -> Floats:
+        """The value of each query under a metric of the table; NaN where skipped."""
+        return self.results[name].values
+
+    def to_dict(self) -> dict[str, dict[str, float | int | None]]:
+        """Plain numbers; the standard error of a single query is None."""
+        return {
+            name: {
+                "mean": row.mean,
+                "standard_error": None if math.isnan(row.standard_error) else row.standard_error,
+                "counted": row.counted,
+                "skipped": row.skipped,
+            }
+            for name, row in self.results.items()
+        }
+
+    def __str__(self) -> str:
+        width = max(len("metric"), *(len(name) for name in self.results))
+        lines = [f"{'metric':<{width}}    mean  std.error  queries  skipped"]
+        for name, row in self.results.items():
+            error = "        -" if math.isnan(row.standard_error) else f"{row.standard_error:9.4f}"
+            lines.append(
+                f"{name:<{width}}  {row.mean:6.4f}  {error}  {row.counted:7d}  {row.skipped:7d}"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(f'{name}={mean:.4f}' for name, mean in self.items())}>"
+
+
+def evaluate(
+    data: Dataset | ArrayLike,
+    scores: ArrayLike,
+    metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10", "map", "mrr", "err"),
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    split_queries: SplitQueries = "error",
+    weights: ArrayLike | None = None,
+    document_ids: ArrayLike | None = None,
+    preset: str | None = None,
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """Measure scores with one or several metrics.
+
+    Parameters
+    ----------
+    data
+        A Dataset, or the labels, with `qid=` or `group=` to say which rows form a query.
+    scores
+        One a document; higher is better. NaN is refused, infinities rank first and last.
+    metrics
+        Names or values; see `rankgrove.metrics.spec`.
+    split_queries
+        "error", or "group" to bring the rows of a query together first.
+    weights
+        One a query; the Dataset's own by default.
+    document_ids
+        For `ties=document_id`; the Dataset's own by default.
+    preset
+        Whose policies apply where a name does not say: see `parse_metric`.
+    n_jobs
+        Threads; the result has the same bits for any number.
+
+    >>> print(evaluate([1, 0, 0, 1], [0.3, 0.2, 0.9, 0.1], ["mrr", "map"], qid=[1, 1, 2, 2]))
+    metric    mean  std.error  queries  skipped
+    mrr     0.7500     0.2500        2        0
+    map     0.7500     0.2500        2        0
+    """
+    if isinstance(metrics, (str, Metric)):
+        metrics = [metrics]
+    chosen = parse_metrics(metrics, preset=preset)
+    if isinstance(data, Dataset):
+        if qid is not None or group is not None:
+            raise DataError("qid and group must not be given with a Dataset, which has its own.")
+        labels: NDArray[Any] = data.labels
+        offsets, order = data.offsets, None
+        weights = data.weights if weights is None else weights
+        document_ids = data.document_ids if document_ids is None else document_ids
+    else:
+        labels = as_floats(data, "labels", np.float32)
+        if not np.isfinite(labels).all():
+            row = int((~np.isfinite(labels)).argmax())
+            raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
+        if len(labels) == 0:
+            raise DataError("labels must have at least one entry. Got none.")
+        offsets, _, order = make_queries(len(labels), qid, group, split_queries)
+    ids = None if document_ids is None else np.asarray(document_ids)
+    if ids is not None and ids.shape != labels.shape:
+        raise DataError(f"document_ids must be one a document, {len(labels)}. Got {ids.shape}.")
+    values = as_floats(scores, "scores", np.float64)
+    if order is not None and len(values) == len(labels):
+        labels, values = labels[order], values[order]
+        ids = None if ids is None else ids[order]
+    rankings = Rankings(labels, values, offsets, document_ids=ids, n_jobs=n_jobs)
+    query_weights = _query_weights(weights, rankings.n_queries)
+    for metric in chosen:
+        metric.plan(rankings)
+    return Evaluation(
+        [MetricResult.from_values(m, m.per_query(rankings), query_weights) for m in chosen]
+    )
+
+
+def _query_weights(weights: ArrayLike | None, n_queries: int) -> NDArray[np.float64] | None:
+    if weights is None:
+        return None
+    array = as_floats(weights, "weights", np.float64)
+    if len(array) != n_queries:
+        raise DataError(f"weights must be one a query, {n_queries}. Got {len(array)}.")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise DataError("weights must be finite and 0 or more.")
+    return array

@@ -1,0 +1,171 @@
+"""Names of metrics: "ndcg@10", "err(r/4)", "map@100(ties=expected, relevant>=2)".
+
+    name [@k] [(argument, …)]      argument: parameter=value, relevant>=threshold, or a formula
+
+Case and blanks do not matter. `str(metric)` is the canonical name: the parameters that differ
+from the defaults, in a fixed order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.metrics.average import MAP
+from rankgrove.metrics.base import Metric
+from rankgrove.metrics.cascade import ERR, MRR
+from rankgrove.metrics.discounted import DCG, NDCG, RBP, ExpDCG, Precision, Recall
+from rankgrove.metrics.pairs import PairAccuracy, Tau
+
+METRICS: dict[str, type[Metric]] = {
+    metric.name: metric
+    for metric in (NDCG, DCG, MAP, MRR, ERR, Precision, Recall, ExpDCG, RBP, PairAccuracy, Tau)
+}
+_BY_ALIAS = METRICS | {alias: metric for metric in METRICS.values() for alias in metric.aliases}
+
+# What each tool computes under the names it shares with us; tests/parity holds these to the
+# tools. XGBoost sums in float32 and trec_eval reads scores as float32.
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "lightgbm": {
+        "ndcg": {"ties": "stable", "empty": "one"},
+        "map": {"ties": "stable", "empty": "one", "norm": "cutoff"},
+    },
+    "xgboost": {
+        "ndcg": {"ties": "stable", "empty": "one"},
+        "map": {"ties": "stable", "empty": "one"},
+        "precision": {"ties": "stable", "empty": "zero"},
+    },
+    "catboost": {
+        "ndcg": {"ties": "worst", "empty": "one", "gain": "linear"},
+        "dcg": {"ties": "worst", "empty": "zero", "gain": "linear"},
+        "map": {"ties": "worst", "empty": "zero"},
+        "mrr": {"ties": "worst", "empty": "zero"},
+        "err": {"ties": "worst", "empty": "zero", "stop": "linear", "r_max": 1.0},
+        "precision": {"ties": "worst", "empty": "zero"},
+        "recall": {"ties": "worst", "empty": "one"},
+    },
+    "trec_eval": {
+        "ndcg": {"ties": "document_id", "empty": "zero", "gain": "linear"},
+        "map": {"ties": "document_id", "empty": "zero"},
+        "mrr": {"ties": "document_id", "empty": "zero"},
+        "precision": {"ties": "document_id", "empty": "zero"},
+        "recall": {"ties": "document_id", "empty": "zero"},
+    },
+    "sklearn": {
+        "ndcg": {"ties": "expected", "empty": "zero", "gain": "linear"},
+        "dcg": {"ties": "expected", "empty": "zero", "gain": "linear"},
+    },
+}
+
+_SPEC = re.compile(r"\s*([a-z_]+)\s*(?:@\s*(\S+?))?\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
+
+
+def parse_metric(spec: str | Metric, *, preset: str | None = None) -> Metric:
+    """The metric of this name.
+
+    Parameters
+    ----------
+    spec
+        A name as above, or a metric, which is returned as it is.
+    preset
+        A tool whose policies are the defaults: lightgbm, xgboost, catboost, trec_eval or
+        sklearn. What the name says itself goes before the preset.
+
+    >>> parse_metric("map@100(ties=expected, relevant>=2)").k
+    100
+    >>> print(parse_metric("NDCG @ 10", preset="lightgbm"))
+    ndcg@10(ties=stable, empty=one)
+    """
+    if isinstance(spec, Metric):
+        return spec
+    match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
+    if match is None:
+        raise ParameterError(
+            f"a metric must be named like 'ndcg@10' or 'map@100(ties=expected)'. Got {spec!r}."
+        )
+    name, cutoff, arguments = match.groups()
+    metric = _BY_ALIAS.get(name.lower())
+    if metric is None:
+        raise unknown_name("metric", name, METRICS)
+    parameters = _preset_parameters(metric, preset)
+    if cutoff is not None:
+        parameters["k"] = _read_cutoff(spec, cutoff)
+    for argument in _split_arguments(arguments or ""):
+        parameters |= _read_argument(metric, argument)
+    return metric(**parameters)
+
+
+def parse_metrics(specs: Iterable[str | Metric], *, preset: str | None = None) -> list[Metric]:
+    """As `parse_metric` for several; all that cannot be read are reported at once.
+
+    >>> [metric.name for metric in parse_metrics(["ndcg@10", "map"])]
+    ['ndcg', 'map']
+    """
+    metrics, problems = [], []
+    for spec in specs:
+        try:
+            metrics.append(parse_metric(spec, preset=preset))
+        except ParameterError as error:
+            problems.append(f"{spec}: {error}")
+    if problems:
+        raise ParameterError("\n".join(problems))
+    if not metrics:
+        raise ParameterError("at least one metric must be named. Got none.")
+    return metrics
+
+
+def _preset_parameters(metric: type[Metric], preset: str | None) -> dict[str, Any]:
+    if preset is None:
+        return {}
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    if metric.name not in PRESETS[preset]:
+        known = ", ".join(PRESETS[preset])
+        raise ParameterError(f"the preset {preset} must be used with {known}. Got {metric.name}.")
+    return dict(PRESETS[preset][metric.name])
+
+
+def _read_cutoff(spec: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ParameterError(f"the cut-off of {spec!r} must be a whole number. Got {text!r}.")
+    return int(text)
+
+
+def _split_arguments(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([") - (char in ")]")
+        if char == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return [part.strip() for part in parts] if text.strip() else []
+
+
+def _read_argument(metric: type[Metric], argument: str) -> dict[str, Any]:
+    names = [field.name for field in fields(metric) if field.name != "k"]
+    match = re.fullmatch(r"([A-Za-z_]+)\s*(>=|=)\s*(.+)", argument, re.DOTALL)
+    if match is None:
+        parameters = metric.read_positional(argument)
+        if parameters is None:
+            raise ParameterError(
+                f"an argument of {metric.name} must be written as name=value, with a name out "
+                f"of {', '.join(names)}. Got {argument!r}."
+            )
+        return parameters
+    name, sign, text = match[1].lower(), match[2], match[3].strip()
+    if name not in names:
+        raise unknown_name(f"a parameter of {metric.name}", name, names)
+    if (sign == ">=") != (name == "relevant"):
+        raise ParameterError(
+            f"{name} of {metric.name} must be written with "
+            f"{'>=' if name == 'relevant' else '='}. Got {argument!r}."
+        )
+    try:
+        return {name: metric.read_parameter(name, text)}
+    except ValueError:
+        raise ParameterError(f"{name} of {metric.name} must be a number. Got {text!r}.") from None
