@@ -59,8 +59,7 @@ class Rankings:
 
     def plan(self, ties: str, depth: int) -> None:
         """Announce a depth, so that the ranking is made once, deep enough for all metrics."""
-        known, ranked = self._ranked.get(ties, (0, np.empty(0, np.float32)))
-        if depth > known:
+        if ties not in self._ranked or depth > self._ranked[ties][0]:
             self._ranked[ties] = (depth, np.empty(0, np.float32))
 
     def ranked(self, ties: str, depth: int) -> NDArray[np.float32]:
@@ -128,8 +127,8 @@ def _as_scores(scores: ArrayLike, n_documents: int) -> NDArray[np.float64]:
         raise DataError(f"scores must be numbers. Got {error}.") from None
     if array.shape != (n_documents,):
         raise DataError(f"scores must be one a document, {n_documents}. Got shape {array.shape}.")
-    # The sum is NaN if any score is, or if both infinities occur; only then is a look worth it.
-    if math.isnan(array.sum()) and np.isnan(array).any():
+    # The minimum of anything with a NaN is NaN, and NumPy finds it in one vectorised pass.
+    if math.isnan(array.min(initial=0.0)):
         row = int(np.isnan(array).argmax())
         raise DataError(f"scores must not be NaN: it cannot be ranked. Got NaN at row {row}.")
     return array

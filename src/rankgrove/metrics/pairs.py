@@ -142,7 +142,7 @@ class _Pairs(Metric):
         per_pair = self._from_counts(pairs, np.ones(1), sizes) - self._from_counts(
             pairs, np.zeros(1), sizes
         )
-        return (deltas + deltas.T) * (-per_pair[0] / 2)
+        return np.asarray((deltas + deltas.T) * (-per_pair[0] / 2))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
