@@ -58,7 +58,7 @@ def queries_from_ids(qid: ArrayLike, split_queries: SplitQueries = "error") -> Q
     query_of_row = np.repeat(query_of_run, ends - starts)
     order = np.argsort(query_of_row, kind="stable").astype(np.int64)
     sizes = np.bincount(query_of_row)
-    return Queries(_offsets(sizes), run_ids[np.unique(first_run)], order)
+    return Queries(offsets_of(sizes), run_ids[np.unique(first_run)], order)
 
 
 def queries_from_sizes(group: ArrayLike, n_rows: int) -> Queries:
@@ -81,7 +81,7 @@ def queries_from_sizes(group: ArrayLike, n_rows: int) -> Queries:
         raise DataError(
             f"group sizes must add up to the number of rows, {n_rows}. Got {whole.sum()}.{hint}"
         )
-    return Queries(_offsets(whole), np.arange(len(whole)), None)
+    return Queries(offsets_of(whole), np.arange(len(whole)), None)
 
 
 def make_queries(
@@ -141,7 +141,8 @@ def _first_run_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
     return index[inverse].astype(np.int64)
 
 
-def _offsets(sizes: NDArray[Any]) -> NDArray[np.int64]:
+def offsets_of(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each query starts, and the last one ends, from the sizes of the queries."""
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

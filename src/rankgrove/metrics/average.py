@@ -35,17 +35,17 @@ def _normaliser(count, depth, capped):
 
 
 @kernel
-def average_precision(labels, ranked, offsets, first, last, depth, relevant, capped, out):
+def average_precision(labels, offsets, ranked, starts, first, last, depth, relevant, capped, out):
     """The average precision of queries first to last; NaN without a relevant document."""
     for q in range(first, last):
-        lo = offsets[q]
+        lo = starts[q]
         hits = 0
         total = 0.0
-        for i in range(min(offsets[q + 1] - lo, depth)):
+        for i in range(min(starts[q + 1] - lo, depth)):
             hit = ranked[lo + i] >= relevant
             hits += hit
             total += hit * (hits / (i + 1))
-        count = _count_relevant(labels, lo, offsets[q + 1], relevant)
+        count = _count_relevant(labels, offsets[q], offsets[q + 1], relevant)
         out[q] = total / _normaliser(count, depth, capped) if count > 0 else np.nan
 
 
@@ -131,24 +131,33 @@ class MAP(Metric):
         relevant = float(self.relevant)
         out = np.empty(rankings.n_queries)
         if self.ties == "expected":
-            ranked, ends = rankings.groups()
+            ranked, ends = rankings.groups
             rankings.run(
                 lambda q0, q1: average_precision_expected(
                     ranked, ends, rankings.offsets, q0, q1, depth, relevant, capped, out
                 )
             )
         else:
-            ranked = rankings.ranked(self.ties, depth)
+            ranked, starts = rankings.ranked(self.ties, depth)
             rankings.run(
                 lambda q0, q1: average_precision(
-                    rankings.labels, ranked, rankings.offsets, q0, q1, depth, relevant, capped, out
+                    rankings.labels,
+                    rankings.offsets,
+                    ranked,
+                    starts,
+                    q0,
+                    q1,
+                    depth,
+                    relevant,
+                    capped,
+                    out,
                 )
             )
         return out
 
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)
-        self.check_labels(Rankings(labels, -np.arange(len(labels)), np.array([0, len(labels)])))
+        self.check_labels(Rankings.of_order(labels))
         relevant = float(self.relevant)
         deltas = np.zeros((len(labels), len(labels)))
         depth = self.depth(len(labels))

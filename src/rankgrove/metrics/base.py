@@ -7,14 +7,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_chunks
+from rankgrove.data.queries import offsets_of
 from rankgrove.errors import DataError, ParameterError, unknown_name
-from rankgrove.metrics.ties import TIE_SIGN, TIES, Ties, rank_groups, rank_labels
+from rankgrove.metrics.ties import (
+    TIE_SIGN,
+    TIES,
+    Ties,
+    all_whole,
+    rank_grades,
+    rank_groups,
+    rank_labels,
+)
 
 Empty = Literal["skip", "zero", "one"]
 EMPTY: tuple[str, ...] = get_args(Empty)
@@ -23,80 +32,102 @@ Floats = NDArray[np.float64]
 # A chunk of this many documents keeps its rows in cache and costs far more than its hand-out.
 _CHUNK_DOCUMENTS = 1 << 15
 
+# Up to this grade the ideal order is found by counting grades, beyond by sorting.
+_FEW_GRADES = 31
+
+
+class Ranked(NamedTuple):
+    """Labels in rank order: those of query q are labels[starts[q]:starts[q + 1]]."""
+
+    labels: NDArray[np.float32]
+    starts: NDArray[np.int64]
+
 
 class Rankings:
     """Labels and scores of many queries, ranked once for all the metrics that ask.
 
-    Inputs are checked here, at the door: lengths, NaN, and rows of equal query contiguous.
+    The scores are checked here, at the door: one a document, none NaN. With `order`, labels,
+    scores and document ids are first put into that order of rows.
     """
 
     def __init__(
         self,
         labels: ArrayLike,
         scores: ArrayLike,
-        offsets: NDArray[np.int64],
+        offsets: ArrayLike,
         *,
+        order: NDArray[np.int64] | None = None,
         document_ids: NDArray[Any] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = as_input(labels, np.float32)
         self.scores = _as_scores(scores, len(self.labels))
+        if order is not None:
+            self.labels = as_input(self.labels[order], np.float32)
+            self.scores = as_input(self.scores[order], np.float64)
+            document_ids = None if document_ids is None else document_ids[order]
         self.offsets = as_input(offsets, np.int64)
-        self.n_queries = len(offsets) - 1
-        self.longest = int(np.diff(offsets).max(initial=0))
+        self.n_queries = len(self.offsets) - 1
+        self.longest = int(np.diff(self.offsets).max(initial=0))
         self._document_ids = document_ids
         self._n_jobs = n_jobs
         self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS)
-        self._ranked: dict[str, tuple[int, NDArray[np.float32]]] = {}
-        self._groups: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
+        self._planned: dict[str, int] = {}
+        self._ranked: dict[tuple[str, int], Ranked] = {}
+
+    @classmethod
+    def of_order(cls, ranked_labels: NDArray[np.float32]) -> Rankings:
+        """One query that is ranked in the order of its rows."""
+        n_documents = len(ranked_labels)
+        return cls(ranked_labels, -np.arange(n_documents), [0, n_documents], n_jobs=1)
 
     def run(self, task: Callable[[int, int], None]) -> None:
         """Call `task(first, last)` for runs of queries, in parallel."""
-        bounds = self._bounds
-        run_chunks(
-            lambda c: task(int(bounds[c]), int(bounds[c + 1])), len(bounds) - 1, self._n_jobs
-        )
+        bounds = self._bounds.tolist()
+        run_chunks(lambda c: task(bounds[c], bounds[c + 1]), len(bounds) - 1, self._n_jobs)
 
     def plan(self, ties: str, depth: int) -> None:
-        """Announce a depth, so that the ranking is made once, deep enough for all metrics."""
-        if ties not in self._ranked or depth > self._ranked[ties][0]:
-            self._ranked[ties] = (depth, np.empty(0, np.float32))
+        """Announce a depth, so that one ranking is made, deep enough for all metrics."""
+        self._planned[ties] = max(depth, self._planned.get(ties, 0))
 
-    def ranked(self, ties: str, depth: int) -> NDArray[np.float32]:
-        """Labels in rank order under a policy other than `expected`, valid down to `depth`."""
+    def ranked(self, ties: str, depth: int) -> Ranked:
+        """Labels in rank order under a policy, or in the `ideal` order, down to at least depth."""
         self.plan(ties, depth)
-        depth, ranked = self._ranked[ties]
-        if len(ranked) == 0:
-            ranked = self._rank(ties, depth)
-            self._ranked[ties] = (depth, ranked)
-        return ranked
+        key = ties, self._planned[ties]
+        if key not in self._ranked:
+            self._ranked[key] = self._rank(*key)
+        return self._ranked[key]
 
-    def _rank(self, ties: str, depth: int) -> NDArray[np.float32]:
-        labels, scores = self.labels, self.scores
+    def _rank(self, ties: str, depth: int) -> Ranked:
+        labels, scores, offsets = self.labels, self.scores, self.offsets
+        starts = offsets
+        if depth < self.longest:
+            starts = as_input(offsets_of(np.minimum(np.diff(offsets), depth)), np.int64)
+        out = np.empty(starts[-1], np.float32)
+        if ties == "ideal" and self.whole_labels and self.label_range[1] <= _FEW_GRADES:
+            highest = int(self.label_range[1])
+            self.run(lambda q0, q1: rank_grades(labels, offsets, q0, q1, highest, starts, out))
+            return Ranked(as_input(out, np.float32), starts)
         if ties == "ideal":
             scores = as_input(labels, np.float64)
         elif ties == "document_id":
             order = self._order_by_document_id
             labels, scores = as_input(labels[order], np.float32), as_input(scores[order], float)
         sign = TIE_SIGN.get(ties, 0.0)
-        out = np.empty(len(labels), np.float32)
-        self.run(lambda q0, q1: rank_labels(labels, scores, self.offsets, q0, q1, depth, sign, out))
-        return as_input(out, np.float32)
+        self.run(
+            lambda q0, q1: rank_labels(labels, scores, offsets, q0, q1, depth, sign, starts, out)
+        )
+        return Ranked(as_input(out, np.float32), starts)
 
-    def ideal(self, depth: int) -> NDArray[np.float32]:
-        """Labels in the best possible order, valid down to `depth`."""
-        return self.ranked("ideal", depth)
-
+    @cached_property
     def groups(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Labels in rank order and the end of each rank's tie group, for `expected`."""
-        if self._groups is None:
-            out = np.empty(len(self.labels), np.float32)
-            end = np.empty(len(self.labels), np.int64)
-            self.run(
-                lambda q0, q1: rank_groups(self.labels, self.scores, self.offsets, q0, q1, out, end)
-            )
-            self._groups = as_input(out, np.float32), as_input(end, np.int64)
-        return self._groups
+        out = np.empty(len(self.labels), np.float32)
+        end = np.empty(len(self.labels), np.int64)
+        self.run(
+            lambda q0, q1: rank_groups(self.labels, self.scores, self.offsets, q0, q1, out, end)
+        )
+        return as_input(out, np.float32), as_input(end, np.int64)
 
     @cached_property
     def _order_by_document_id(self) -> NDArray[np.int64]:
@@ -117,7 +148,7 @@ class Rankings:
 
     @cached_property
     def whole_labels(self) -> bool:
-        return bool(np.array_equal(self.labels, np.floor(self.labels)))
+        return bool(all_whole(self.labels))
 
 
 def _as_scores(scores: ArrayLike, n_documents: int) -> NDArray[np.float64]:
@@ -269,8 +300,3 @@ def one_query(ranked_labels: ArrayLike) -> NDArray[np.float32]:
     if labels.ndim != 1 or not np.isfinite(labels).all():
         raise DataError(f"ranked labels must be finite numbers in one row. Got {ranked_labels!r}.")
     return labels
-
-
-def one_offsets(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """The offsets of a single query with these labels."""
-    return as_input([0, len(labels)], np.int64)

@@ -47,19 +47,19 @@ def _any_stop(labels, lo, hi, kind, bound):
 
 
 @kernel
-def cascade(labels, ranked, offsets, first, last, depth, kind, bound, out):
+def cascade(labels, offsets, ranked, starts, first, last, depth, kind, bound, out):
     """The metric of queries first to last from labels in rank order; NaN where none stops."""
     for q in range(first, last):
-        lo = offsets[q]
+        lo = starts[q]
         reach = 1.0
         total = 0.0
-        for i in range(min(offsets[q + 1] - lo, depth)):
+        for i in range(min(starts[q + 1] - lo, depth)):
             stop = _stop(ranked[lo + i], kind, bound)
             total += reach * stop / (i + 1)
             reach *= 1.0 - stop
             if reach == 0.0:
                 break
-        if total == 0.0 and not _any_stop(labels, lo, offsets[q + 1], kind, bound):
+        if total == 0.0 and not _any_stop(labels, offsets[q], offsets[q + 1], kind, bound):
             total = np.nan
         out[q] = total
 
@@ -149,24 +149,33 @@ class _Cascade(Metric):
         depth = self.depth(rankings.longest)
         out = np.empty(rankings.n_queries)
         if self.ties == "expected":
-            ranked, ends = rankings.groups()
+            ranked, ends = rankings.groups
             rankings.run(
                 lambda q0, q1: cascade_expected(
                     ranked, ends, rankings.offsets, q0, q1, depth, kind, bound, out
                 )
             )
         else:
-            ranked = rankings.ranked(self.ties, depth)
+            ranked, starts = rankings.ranked(self.ties, depth)
             rankings.run(
                 lambda q0, q1: cascade(
-                    rankings.labels, ranked, rankings.offsets, q0, q1, depth, kind, bound, out
+                    rankings.labels,
+                    rankings.offsets,
+                    ranked,
+                    starts,
+                    q0,
+                    q1,
+                    depth,
+                    kind,
+                    bound,
+                    out,
                 )
             )
         return out
 
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)
-        self.check_labels(Rankings(labels, -np.arange(len(labels)), np.array([0, len(labels)])))
+        self.check_labels(Rankings.of_order(labels))
         kind, bound = self.stopping()
         deltas = np.zeros((len(labels), len(labels)))
         reach = 1.0

@@ -36,12 +36,12 @@ def _gain(label, kind, table):
 
 
 @kernel
-def sum_discounted(ranked, offsets, first, last, discounts, kind, table, out):
+def sum_discounted(ranked, starts, first, last, discounts, kind, table, out):
     """The discounted sum of gains of queries first to last, in rank order."""
     for q in range(first, last):
-        lo = offsets[q]
+        lo = starts[q]
         total = 0.0
-        for i in range(min(offsets[q + 1] - lo, len(discounts))):
+        for i in range(min(starts[q + 1] - lo, len(discounts))):
             total += _gain(ranked[lo + i], kind, table) * discounts[i]
         out[q] = total
 
@@ -109,24 +109,22 @@ class _Discounted(Metric):
         discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
         out = np.empty(rankings.n_queries)
         if self.ties == "expected":
-            ranked, ends = rankings.groups()
+            ranked, ends = rankings.groups
             rankings.run(
                 lambda q0, q1: sum_discounted_expected(
                     ranked, ends, rankings.offsets, q0, q1, discounts, kind, table, out
                 )
             )
         else:
-            ranked = rankings.ranked(self.ties, len(discounts))
+            ranked, starts = rankings.ranked(self.ties, len(discounts))
             rankings.run(
-                lambda q0, q1: sum_discounted(
-                    ranked, rankings.offsets, q0, q1, discounts, kind, table, out
-                )
+                lambda q0, q1: sum_discounted(ranked, starts, q0, q1, discounts, kind, table, out)
             )
         return self.normalise(out, rankings, kind, table)
 
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)
-        rankings = Rankings(labels, -np.arange(len(labels)), np.array([0, len(labels)]))
+        rankings = Rankings.of_order(labels)
         self.check_labels(rankings)
         kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
         # Normalising a sum of 1 gives one over the normaliser, and NaN for an empty query.
@@ -157,11 +155,9 @@ def _by_ideal(
 ) -> Floats:
     """Divide by the sum of the best possible order."""
     best = np.empty(rankings.n_queries)
-    ideal = rankings.ideal(len(discounts))
+    ideal, starts = rankings.ranked("ideal", len(discounts))
     weights = as_input(discounts, np.float64)
-    rankings.run(
-        lambda q0, q1: sum_discounted(ideal, rankings.offsets, q0, q1, weights, kind, table, best)
-    )
+    rankings.run(lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best))
     return np.asarray(sums / np.where(best > 0, best, np.nan))
 
 

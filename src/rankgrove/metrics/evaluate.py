@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankgrove._jit import as_input
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.queries import SplitQueries, make_queries
 from rankgrove.errors import DataError
@@ -163,27 +164,34 @@ def evaluate(
         weights = data.weights if weights is None else weights
         document_ids = data.document_ids if document_ids is None else document_ids
     else:
-        labels = as_floats(data, "labels", np.float32)
-        if not np.isfinite(labels).all():
-            row = int((~np.isfinite(labels)).argmax())
-            raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
-        if len(labels) == 0:
-            raise DataError("labels must have at least one entry. Got none.")
+        labels = _as_labels(data)
         offsets, _, order = make_queries(len(labels), qid, group, split_queries)
     ids = None if document_ids is None else np.asarray(document_ids)
     if ids is not None and ids.shape != labels.shape:
         raise DataError(f"document_ids must be one a document, {len(labels)}. Got {ids.shape}.")
-    values = as_floats(scores, "scores", np.float64)
-    if order is not None and len(values) == len(labels):
-        labels, values = labels[order], values[order]
-        ids = None if ids is None else ids[order]
-    rankings = Rankings(labels, values, offsets, document_ids=ids, n_jobs=n_jobs)
+    rankings = Rankings(labels, scores, offsets, document_ids=ids, n_jobs=n_jobs, order=order)
     query_weights = _query_weights(weights, rankings.n_queries)
     for metric in chosen:
         metric.plan(rankings)
     return Evaluation(
         [MetricResult.from_values(m, m.per_query(rankings), query_weights) for m in chosen]
     )
+
+
+def _as_labels(values: ArrayLike) -> NDArray[np.float32]:
+    try:
+        labels = as_input(values, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"labels must be numbers. Got {error}.") from None
+    if labels.ndim != 1 or len(labels) == 0:
+        raise DataError(
+            f"labels must be one-dimensional with at least one entry. Got shape {labels.shape}."
+        )
+    # NaN shows in the minimum, so two vectorised passes find whatever is not finite.
+    if not (np.isfinite(labels.min()) and np.isfinite(labels.max())):
+        row = int((~np.isfinite(labels)).argmax())
+        raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
+    return labels
 
 
 def _query_weights(weights: ArrayLike | None, n_queries: int) -> NDArray[np.float64] | None:

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankgrove._jit import kernel
-from rankgrove.metrics.base import Floats, Metric, Rankings, one_offsets, one_query
+from rankgrove._jit import as_input, kernel
+from rankgrove.metrics.base import Floats, Metric, Rankings, one_query
 
 
 @kernel
@@ -44,16 +44,16 @@ def _count_discordant(values, n, spare):
 
 
 @kernel
-def count_pairs(ranked, offsets, first, last, out_pairs, out_discordant):
+def count_pairs(ranked, starts, first, last, out_pairs, out_discordant):
     """For queries first to last: pairs with different labels, and those in the wrong order."""
     longest = 0
     for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
+        longest = max(longest, starts[q + 1] - starts[q])
     values = np.empty(longest, np.float32)
     spare = np.empty(longest, np.float32)
     for q in range(first, last):
-        lo = offsets[q]
-        n = offsets[q + 1] - lo
+        lo = starts[q]
+        n = starts[q + 1] - lo
         for i in range(n):
             values[i] = ranked[lo + i]
         out_discordant[q] = _count_discordant(values, n, spare)
@@ -117,12 +117,10 @@ class _Pairs(Metric):
         if self.ties == "expected":
             worst = replace(self, ties="worst")._compute(rankings)
             return (worst + replace(self, ties="best")._compute(rankings)) / 2
-        ranked = rankings.ranked(self.ties, rankings.longest)
+        ranked, starts = rankings.ranked(self.ties, rankings.longest)
         pairs = np.empty(rankings.n_queries)
         discordant = np.empty(rankings.n_queries)
-        rankings.run(
-            lambda q0, q1: count_pairs(ranked, rankings.offsets, q0, q1, pairs, discordant)
-        )
+        rankings.run(lambda q0, q1: count_pairs(ranked, starts, q0, q1, pairs, discordant))
         pairs[pairs == 0] = np.nan
         return self._from_counts(pairs, discordant, np.diff(rankings.offsets).astype(float))
 
@@ -131,7 +129,7 @@ class _Pairs(Metric):
         n = len(labels)
         deltas = np.zeros((n, n))
         pairs, discordant = np.empty(1), np.empty(1)
-        count_pairs(labels, one_offsets(labels), 0, 1, pairs, discordant)
+        count_pairs(labels, as_input([0, n], np.int64), 0, 1, pairs, discordant)
         if pairs[0] == 0:
             return deltas
         levels, grades = np.unique(labels, return_inverse=True)

@@ -27,21 +27,21 @@ METRICS: dict[str, type[Metric]] = {
 _BY_ALIAS = METRICS | {alias: metric for metric in METRICS.values() for alias in metric.aliases}
 
 # What each tool computes under the names it shares with us; tests/parity holds these to the
-# tools. XGBoost sums in float32 and trec_eval reads scores as float32.
+# tools. XGBoost and trec_eval read scores as float32. XGBoost stops at rank 32 if not told.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "lightgbm": {
         "ndcg": {"ties": "stable", "empty": "one"},
         "map": {"ties": "stable", "empty": "one", "norm": "cutoff"},
     },
     "xgboost": {
-        "ndcg": {"ties": "stable", "empty": "one"},
-        "map": {"ties": "stable", "empty": "one"},
-        "precision": {"ties": "stable", "empty": "zero"},
+        "ndcg": {"k": 32, "ties": "stable", "empty": "one"},
+        "map": {"k": 32, "ties": "stable", "empty": "one", "norm": "cutoff"},
+        "precision": {"k": 32, "ties": "stable", "empty": "zero"},
     },
     "catboost": {
         "ndcg": {"ties": "worst", "empty": "one", "gain": "linear"},
         "dcg": {"ties": "worst", "empty": "zero", "gain": "linear"},
-        "map": {"ties": "worst", "empty": "zero"},
+        "map": {"ties": "worst", "empty": "zero", "norm": "cutoff"},
         "mrr": {"ties": "worst", "empty": "zero"},
         "err": {"ties": "worst", "empty": "zero", "stop": "linear", "r_max": 1.0},
         "precision": {"ties": "worst", "empty": "zero"},
