@@ -47,6 +47,16 @@ def as_rankings(queries, n_jobs=None):
     return Rankings(labels, scores, offsets, n_jobs=n_jobs)
 
 
+def assert_equals_definition(metric, queries):
+    values = metric.per_query(as_rankings(queries))
+    for value, (labels, scores) in zip(values, queries, strict=True):
+        expected = naive.of_scores(metric, labels, scores)
+        if expected is naive.EMPTY:
+            assert np.isnan(value)
+        else:
+            assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
 def test_every_registered_metric_is_under_these_laws():
     assert {parse_metric(spec).name for spec in SPECS} == set(METRICS)
 
@@ -58,13 +68,20 @@ def test_metric_equals_its_definition(spec, ties):
     rng = np.random.default_rng(7)
     # Expected ties average over all orders: 6! at most for a query of 6.
     queries = [random_query(rng, longest=6 if ties == "expected" else 30) for _ in range(60)]
-    values = metric.per_query(as_rankings(queries))
-    for value, (labels, scores) in zip(values, queries, strict=True):
-        expected = naive.of_scores(metric, labels, scores)
-        if expected is naive.EMPTY:
-            assert np.isnan(value)
-        else:
-            assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert_equals_definition(metric, queries)
+
+
+@pytest.mark.parametrize("ties", POLICIES)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if "gain=[" not in spec])
+def test_metric_of_fractional_or_very_many_grades_equals_its_definition(spec, ties):
+    metric = with_ties(spec, ties)
+    rng = np.random.default_rng(17)
+    fractions = [(np.float32(rng.random(5) * 4), rng.integers(0, 3, 5) / 2) for _ in range(20)]
+    grades = [(np.array([40.0, 0, 33, 7, 2]), rng.integers(0, 3, 5) / 2) for _ in range(20)]
+    for queries in (fractions, grades):
+        if metric.name == "err" and queries is grades:
+            metric = dataclasses.replace(metric, r_max=40.0)
+        assert_equals_definition(metric, queries)
 
 
 @pytest.mark.parametrize("ties", POLICIES)

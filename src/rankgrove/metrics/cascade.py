@@ -21,57 +21,59 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankgrove._jit import kernel
+from rankgrove._jit import as_input, kernel
 from rankgrove.errors import DataError, ParameterError, unknown_name
 from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
 
-_BINARY, _LINEAR, _EXPONENTIAL = 0, 1, 2
+_TABLE, _BINARY, _LINEAR, _EXPONENTIAL = 0, 1, 2, 3
 
 
 @kernel
-def _stop(label, kind, bound):
-    """The chance R that a user stops at a document; `bound` is the threshold or top grade."""
+def _stop(label, kind, table):
+    """The chance R that a user stops at a document; table[0] is the threshold or top grade."""
+    if kind == _TABLE:
+        return table[int(label)]
     if kind == _BINARY:
-        return 1.0 if label >= bound else 0.0
+        return 1.0 if label >= table[0] else 0.0
     if kind == _LINEAR:
-        return label / bound
-    return (2.0 ** np.float64(label) - 1.0) / 2.0**bound
+        return label / table[0]
+    return (2.0 ** np.float64(label) - 1.0) / 2.0 ** table[0]
 
 
 @kernel
-def _any_stop(labels, lo, hi, kind, bound):
+def _any_stop(labels, lo, hi, kind, table):
     for i in range(lo, hi):
-        if _stop(labels[i], kind, bound) > 0.0:
+        if _stop(labels[i], kind, table) > 0.0:
             return True
     return False
 
 
 @kernel
-def cascade(labels, offsets, ranked, starts, first, last, depth, kind, bound, out):
+def cascade(labels, offsets, ranked, starts, first, last, depth, kind, table, out):
     """The metric of queries first to last from labels in rank order; NaN where none stops."""
     for q in range(first, last):
         lo = starts[q]
         reach = 1.0
         total = 0.0
         for i in range(min(starts[q + 1] - lo, depth)):
-            stop = _stop(ranked[lo + i], kind, bound)
+            stop = _stop(ranked[lo + i], kind, table)
             total += reach * stop / (i + 1)
             reach *= 1.0 - stop
             if reach == 0.0:
                 break
-        if total == 0.0 and not _any_stop(labels, offsets[q], offsets[q + 1], kind, bound):
+        if total == 0.0 and not _any_stop(labels, offsets[q], offsets[q + 1], kind, table):
             total = np.nan
         out[q] = total
 
 
 @kernel
-def _group_means(ranked, start, end, kind, bound, means):
+def _group_means(ranked, start, end, kind, table, means):
     """Fill means[x] = A_x for the tie group ranked[start:end]; see the module."""
     size = end - start
     sure = 0
     binary = True
     for i in range(start, end):
-        stop = _stop(ranked[i], kind, bound)
+        stop = _stop(ranked[i], kind, table)
         sure += stop == 1.0
         binary &= stop == 1.0 or stop == 0.0
     means[0] = 1.0
@@ -82,14 +84,14 @@ def _group_means(ranked, start, end, kind, bound, means):
     for x in range(1, size + 1):
         means[x] = 0.0
     for j in range(1, size + 1):
-        go_on = 1.0 - _stop(ranked[start + j - 1], kind, bound)
+        go_on = 1.0 - _stop(ranked[start + j - 1], kind, table)
         for x in range(j, 0, -1):
             share = x / j
             means[x] = (1.0 - share) * means[x] + share * go_on * means[x - 1]
 
 
 @kernel
-def cascade_expected(ranked, ends, offsets, first, last, depth, kind, bound, out):
+def cascade_expected(ranked, ends, offsets, first, last, depth, kind, table, out):
     """As `cascade`, the mean over all orders inside the tie groups."""
     longest = 0
     for q in range(first, last):
@@ -104,34 +106,34 @@ def cascade_expected(ranked, ends, offsets, first, last, depth, kind, bound, out
         while start < n and reach > 0.0:
             end = ends[lo + start]
             if end == start + 1:
-                stop = _stop(ranked[lo + start], kind, bound)
+                stop = _stop(ranked[lo + start], kind, table)
                 total += reach * stop / end
                 reach *= 1.0 - stop
             else:
-                _group_means(ranked, lo + start, lo + end, kind, bound, means)
+                _group_means(ranked, lo + start, lo + end, kind, table, means)
                 for x in range(1, min(end, n) - start + 1):
                     total += reach * (means[x - 1] - means[x]) / (start + x)
                 reach *= means[end - start]
             start = end
-        if total == 0.0 and not _any_stop(ranked, lo, offsets[q + 1], kind, bound):
+        if total == 0.0 and not _any_stop(ranked, lo, offsets[q + 1], kind, table):
             total = np.nan
         out[q] = total
 
 
 @kernel
-def sweep_cascade(ranked, rank_a, reach_a, depth, kind, bound, out):
+def sweep_cascade(ranked, rank_a, reach_a, depth, kind, table, out):
     """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:].
 
     With `reach_a` the chance to get to rank a, S what the ranks between give to a user who
     passes a, and Q the chance that such a user gets to b, the delta is
     `reach_a (R_b - R_a) (1/a - S - Q/b)`. No division by 1 - R, which can be 0.
     """
-    stop_a = _stop(ranked[rank_a], kind, bound)
+    stop_a = _stop(ranked[rank_a], kind, table)
     at_a = 1.0 / (rank_a + 1) if rank_a < depth else 0.0
     between = 0.0
     pass_on = 1.0
     for rank_b in range(rank_a + 1, len(ranked)):
-        stop_b = _stop(ranked[rank_b], kind, bound)
+        stop_b = _stop(ranked[rank_b], kind, table)
         at_b = 1.0 / (rank_b + 1) if rank_b < depth else 0.0
         out[rank_b] = reach_a * (stop_b - stop_a) * (at_a - between - pass_on * at_b)
         between += pass_on * stop_b * at_b
@@ -140,19 +142,19 @@ def sweep_cascade(ranked, rank_a, reach_a, depth, kind, bound, out):
 
 
 class _Cascade(Metric):
-    def stopping(self) -> tuple[int, float]:
-        """The kind of R and its bound."""
+    def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
+        """The kind of R and its table."""
         raise NotImplementedError
 
     def _compute(self, rankings: Rankings) -> Floats:
-        kind, bound = self.stopping()
+        kind, table = self.stopping(rankings)
         depth = self.depth(rankings.longest)
         out = np.empty(rankings.n_queries)
         if self.ties == "expected":
             ranked, ends = rankings.groups
             rankings.run(
                 lambda q0, q1: cascade_expected(
-                    ranked, ends, rankings.offsets, q0, q1, depth, kind, bound, out
+                    ranked, ends, rankings.offsets, q0, q1, depth, kind, table, out
                 )
             )
         else:
@@ -167,7 +169,7 @@ class _Cascade(Metric):
                     q1,
                     depth,
                     kind,
-                    bound,
+                    table,
                     out,
                 )
             )
@@ -175,13 +177,14 @@ class _Cascade(Metric):
 
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)
-        self.check_labels(Rankings.of_order(labels))
-        kind, bound = self.stopping()
+        rankings = Rankings.of_order(labels)
+        self.check_labels(rankings)
+        kind, table = self.stopping(rankings)
         deltas = np.zeros((len(labels), len(labels)))
         reach = 1.0
         for rank_a in range(len(labels)):
             reach = sweep_cascade(
-                labels, rank_a, reach, self.depth(len(labels)), kind, bound, deltas[rank_a]
+                labels, rank_a, reach, self.depth(len(labels)), kind, table, deltas[rank_a]
             )
         return deltas + deltas.T
 
@@ -207,8 +210,8 @@ class MRR(_Cascade):
         super().__post_init__()
         check_threshold(self.name, self.relevant)
 
-    def stopping(self) -> tuple[int, float]:
-        return _BINARY, float(self.relevant)
+    def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
+        return _BINARY, as_input([self.relevant], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -243,8 +246,14 @@ class ERR(_Cascade):
                 f"r_max of err must be above 0 and at most 1000. Got {self.r_max:g}."
             )
 
-    def stopping(self) -> tuple[int, float]:
-        return (_LINEAR if self.stop == "linear" else _EXPONENTIAL), float(self.r_max)
+    def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
+        if not rankings.whole_labels:
+            kind = _LINEAR if self.stop == "linear" else _EXPONENTIAL
+            return kind, as_input([self.r_max], np.float64)
+        grades = np.arange(rankings.label_range[1] + 1)
+        if self.stop == "linear":
+            return _TABLE, as_input(grades / self.r_max, np.float64)
+        return _TABLE, as_input((np.exp2(grades) - 1) / np.exp2(self.r_max), np.float64)
 
     def check_labels(self, rankings: Rankings) -> None:
         super().check_labels(rankings)

@@ -1,0 +1,123 @@
+"""What the benchmarks share: alternating timing, memory in a process of its own, the report."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+THREADS = 2
+
+Task = Callable[[], object]
+
+
+def limit_threads() -> None:
+    """Give every library the same number of threads; call before importing any of them."""
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = str(THREADS)
+
+
+def alternate(tasks: Mapping[str, Task], rounds: int) -> dict[str, list[float]]:
+    """Wall times of each task, run in turn so that a noisy moment strikes all of them.
+
+    Each task runs once before the clock starts: compilation and first-touch costs are apart.
+    """
+    for task in tasks.values():
+        task()
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            gc.collect()
+            start = time.perf_counter()
+            task()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def in_own_process(module: str, *arguments: str) -> dict[str, Any]:
+    """Run `python -m module arguments` and read the JSON on its last line of output."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], check=True, capture_output=True, text=True
+    )
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def peak_megabytes() -> float:
+    """The largest resident size that this process has had."""
+    # ru_maxrss survives exec and so can be the parent's; VmHWM is this program's own.
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024  # type: ignore[index]
+    import resource
+
+    scale = 1024 if platform.system() == "Linux" else 1024**2
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+
+
+def machine(packages: Iterable[str]) -> str:
+    """One line on the machine and the versions, for the report."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists() and (match := re.search(r"model name\s*: (.*)", info.read_text())):
+        cpu = match[1]
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    return (
+        f"{cpu}, {os.cpu_count()} CPUs, {platform.system()}, "
+        f"Python {platform.python_version()}, {versions}"
+    )
+
+
+def commit() -> str:
+    """The commit that was measured, with a mark if the tree had changes."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=10"],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=RESULTS.parent,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return described.stdout.strip()
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def report(name: str, title: str, command: str, packages: Iterable[str], body: str) -> None:
+    """Print a section and put it into RESULTS.md in place of the section of the same name."""
+    section = (
+        f"<!-- {name} -->\n## {title}\n\n"
+        f"Command: `{command}`, commit {commit()}.\n\nMachine: {machine(packages)}.\n\n{body}\n"
+        f"<!-- /{name} -->\n"
+    )
+    print(section)
+    head = "# Results\n\nEvery section is written by the command that stands in it.\n\n"
+    text = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else head
+    pattern = re.compile(rf"<!-- {name} -->.*<!-- /{name} -->\n", re.DOTALL)
+    if pattern.search(text):
+        text = pattern.sub(lambda _: section, text)
+    else:
+        text = text.rstrip("\n") + "\n\n" + section
+    RESULTS.write_text(text, encoding="utf-8")
