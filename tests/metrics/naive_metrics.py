@@ -83,7 +83,8 @@ def _rbp(metric, labels):
 
 def _precision(metric, labels):
     relevant = _relevant(metric, labels)
-    return sum(relevant[: metric.k]) / metric.k if sum(relevant) else EMPTY
+    ranks = metric.k if metric.norm == "cutoff" else min(metric.k, len(labels))
+    return sum(relevant[: metric.k]) / ranks if sum(relevant) else EMPTY
 
 
 def _recall(metric, labels):

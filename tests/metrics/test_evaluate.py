@@ -170,7 +170,7 @@ def test_each_kernel_has_one_signature():
                     for name, metric in METRICS.items()
                 ]
                 evaluate(labels, scores, specs, group=[3, 1])
-        for name, metric in METRICS.items():
+        for metric in METRICS.values():
             metric(k=2 if metric.has_cutoff else None).swap_deltas(labels)
     for module in (average, cascade, discounted, pairs, ties):
         kernels = [value for value in vars(module).values() if hasattr(value, "signatures")]

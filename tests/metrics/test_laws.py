@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from metrics import naive_metrics as naive
 
+from metrics import naive_metrics as naive
 from rankgrove import evaluate, parse_metric
 from rankgrove.errors import DataError
 from rankgrove.metrics.base import Rankings
@@ -19,7 +19,8 @@ SPECS = [
     "map", "map@3", "map@3(norm=cutoff)", "map@100(relevant>=2)",
     "mrr", "mrr@2", "mrr(relevant>=3)",
     "err", "err@3", "err(r/4)", "err@2(r/4)", "err((2^r-1)/2^5)",
-    "precision@3", "precision@20(relevant>=2)", "recall@3", "recall@20",
+    "precision@3", "precision@20(relevant>=2)", "precision@9(norm=documents)",
+    "recall@3", "recall@20",
     "expdcg", "expdcg@3(gain=exponential, b=0.5)", "rbp", "rbp@4(relevant>=2, p=0.3)",
     "pair_accuracy", "tau",
 ]  # fmt: skip
@@ -154,9 +155,7 @@ def test_weight_two_is_the_query_twice(spec):
         labels = np.concatenate([labels for labels, _ in queries])
         scores = np.concatenate([scores for _, scores in queries])
         group = [len(labels) for labels, _ in queries]
-        return evaluate(labels, scores, spec, group=group, weights=weights)[
-            str(parse_metric(spec))
-        ]
+        return evaluate(labels, scores, spec, group=group, weights=weights)[str(parse_metric(spec))]
 
     assert mean(queries, weights) == pytest.approx(mean(twice, None), rel=1e-12)
 

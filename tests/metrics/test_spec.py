@@ -50,6 +50,16 @@ def test_name_is_canonical(metric, name):
     assert str(metric) == name
 
 
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 0.5000000001, 1e-9, 3.0, 123456789.0])
+def test_numbers_in_a_name_keep_every_digit(value):
+    for metric in (
+        MAP(relevant=value),
+        DCG(gain=(0, value)),
+        ERR(stop="linear", r_max=value % 999),
+    ):
+        assert parse_metric(str(metric)) == metric
+
+
 def test_metric_passes_through_unchanged():
     metric = NDCG(k=3)
     assert parse_metric(metric) is metric
@@ -81,10 +91,12 @@ def test_metric_passes_through_unchanged():
         ("map(relevant>=two)", "must be a number"),
         ("map(norm=all)", "norm of map must be one of relevant, cutoff"),
         ("precision", "must have a cut-off"),
+        ("precision@5(norm=all)", "norm of precision must be one of cutoff, documents"),
         ("recall", "must have a cut-off"),
         ("tau@10", "must have no cut-off"),
         ("err(r/0)", "r_max of err must be above 0"),
         ("err(r*4)", "name=value"),
+        ("err(r/4.4.4)", "name=value"),
         ("expdcg(b=1)", "between 0 and 1"),
         ("rbp(p=0)", "between 0 and 1"),
         (10, "must be named like"),

@@ -268,10 +268,10 @@ class Metric(ABC):
     @classmethod
     def show_parameter(cls, name: str, value: Any) -> str:
         if name == "relevant":
-            return f"relevant>={value:g}"
+            return f"relevant>={show_number(value)}"
         if isinstance(value, tuple):
-            return f"{name}=[{', '.join(f'{entry:g}' for entry in value)}]"
-        return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+            return f"{name}=[{', '.join(show_number(entry) for entry in value)}]"
+        return f"{name}={value if isinstance(value, str) else show_number(value)}"
 
     @classmethod
     def read_parameter(cls, name: str, text: str) -> Any:
@@ -284,6 +284,15 @@ class Metric(ABC):
     def read_positional(cls, text: str) -> dict[str, Any] | None:
         """Parameters from an argument without a name, or None if there is no such argument."""
         return None
+
+
+def show_number(value: float) -> str:
+    """The shortest text that reads back to the same number; whole numbers without a point.
+
+    >>> show_number(2.0), show_number(0.1)
+    ('2', '0.1')
+    """
+    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def check_threshold(metric: str, relevant: float) -> None:

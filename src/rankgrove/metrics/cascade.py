@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from rankgrove._jit import as_input, kernel
 from rankgrove.errors import DataError, ParameterError, unknown_name
-from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
+from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query, show_number
 
 _TABLE, _BINARY, _LINEAR, _EXPONENTIAL = 0, 1, 2, 3
 
@@ -267,8 +267,9 @@ class ERR(_Cascade):
 
     def __str__(self) -> str:
         text = super().__str__()
-        stop = f"r/{self.r_max:g}" if self.stop == "linear" else f"(2^r-1)/2^{self.r_max:g}"
-        named = {f"stop={self.stop}", f"r_max={self.r_max:g}"}
+        r_max = show_number(self.r_max)
+        stop = f"r/{r_max}" if self.stop == "linear" else f"(2^r-1)/2^{r_max}"
+        named = {f"stop={self.stop}", f"r_max={r_max}"}
         name, _, arguments = text.partition("(")
         given = arguments[:-1].split(", ") if arguments else []
         kept = [argument for argument in given if argument not in named]
@@ -279,9 +280,9 @@ class ERR(_Cascade):
     @classmethod
     def read_positional(cls, text: str) -> dict[str, Any] | None:
         compact = text.replace(" ", "")
-        if match := re.fullmatch(r"r/([0-9.]+)", compact):
+        if match := re.fullmatch(r"r/([0-9.e+-]+)", compact):
             return {"stop": "linear", "r_max": float(match[1])}
-        if match := re.fullmatch(r"\(2\^r-1\)/2\^([0-9.]+)", compact):
+        if match := re.fullmatch(r"\(2\^r-1\)/2\^([0-9.e+-]+)", compact):
             return {"stop": "exponential", "r_max": float(match[1])}
         return None
 

@@ -158,7 +158,8 @@ def _by_ideal(
     ideal, starts = rankings.ranked("ideal", len(discounts))
     weights = as_input(discounts, np.float64)
     rankings.run(lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best))
-    return np.asarray(sums / np.where(best > 0, best, np.nan))
+    # Tied documents share a mean gain, whose rounding must not lift a perfect ranking above 1.
+    return np.minimum(sums / np.where(best > 0, best, np.nan), 1.0)
 
 
 def _read_table(text: str) -> tuple[float, ...]:
@@ -342,11 +343,20 @@ class _NeedsCutoff(_BinaryGain):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Precision(_NeedsCutoff):
-    """The share of relevant documents among the first k; ranks past the last count as misses.
+    """The share of relevant documents among the first k.
+
+    Parameters
+    ----------
+    norm
+        What a query of fewer than k documents divides by: `cutoff`, k all the same, so that
+        missing ranks count as misses (trec_eval), or `documents`, what there is (XGBoost,
+        CatBoost).
 
     >>> print(Precision(k=5, relevant=2))
     precision@5(relevant>=2)
     """
+
+    norm: str = "cutoff"
 
     name: ClassVar[str] = "precision"
     aliases: ClassVar[tuple[str, ...]] = ("p",)
@@ -354,8 +364,19 @@ class Precision(_NeedsCutoff):
     formula: ClassVar[str] = "(relevant documents at ranks <= k) / k"
     reference: ClassVar[str] = "as trec_eval's P_k"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.norm not in ("cutoff", "documents"):
+            raise unknown_name("norm of precision", self.norm, ("cutoff", "documents"))
+
     def discounts(self, depth: int) -> Floats:
-        return np.full(depth, 1.0 / (self.k or 1))
+        return np.ones(depth)
+
+    def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
+        ranks = np.full(rankings.n_queries, float(self.k or 1))
+        if self.norm == "documents":
+            ranks = np.minimum(ranks, np.diff(rankings.offsets))
+        return super().normalise(sums / ranks, rankings, kind, table)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

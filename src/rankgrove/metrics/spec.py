@@ -36,7 +36,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "xgboost": {
         "ndcg": {"k": 32, "ties": "stable", "empty": "one"},
         "map": {"k": 32, "ties": "stable", "empty": "one", "norm": "cutoff"},
-        "precision": {"k": 32, "ties": "stable", "empty": "zero"},
+        "precision": {"k": 32, "ties": "stable", "empty": "zero", "norm": "documents"},
     },
     "catboost": {
         "ndcg": {"ties": "worst", "empty": "one", "gain": "linear"},
@@ -44,7 +44,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "map": {"ties": "worst", "empty": "zero", "norm": "cutoff"},
         "mrr": {"ties": "worst", "empty": "zero"},
         "err": {"ties": "worst", "empty": "zero", "stop": "linear", "r_max": 1.0},
-        "precision": {"ties": "worst", "empty": "zero"},
+        "precision": {"ties": "worst", "empty": "zero", "norm": "documents"},
         "recall": {"ties": "worst", "empty": "one"},
     },
     "trec_eval": {
@@ -150,7 +150,10 @@ def _read_argument(metric: type[Metric], argument: str) -> dict[str, Any]:
     names = [field.name for field in fields(metric) if field.name != "k"]
     match = re.fullmatch(r"([A-Za-z_]+)\s*(>=|=)\s*(.+)", argument, re.DOTALL)
     if match is None:
-        parameters = metric.read_positional(argument)
+        try:
+            parameters = metric.read_positional(argument)
+        except ValueError:
+            parameters = None
         if parameters is None:
             raise ParameterError(
                 f"an argument of {metric.name} must be written as name=value, with a name out "
