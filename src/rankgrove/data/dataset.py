@@ -88,6 +88,12 @@ class Dataset:
         for array in self._arrays():
             array.flags.writeable = False
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Out of a pickle or a deep copy, arrays come writable.
+        self.__dict__.update(state)
+        for array in self._arrays():
+            array.flags.writeable = False
+
     def _arrays(self) -> list[NDArray[Any]]:
         fields = (
             self.features,
@@ -165,7 +171,7 @@ class Dataset:
             offsets=queries.offsets,
             query_ids=queries.ids.copy(),
             weights=query_weights,
-            feature_names=tuple(feature_names or ()),
+            feature_names=() if feature_names is None else tuple(feature_names),
             **rows,  # type: ignore[arg-type]
         )
 
@@ -179,7 +185,7 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @property
     def group(self) -> NDArray[np.int64]:
@@ -205,6 +211,10 @@ class Dataset:
         ['c', 'a']
         """
         chosen = np.asarray(indices)
+        if chosen.ndim != 1:
+            raise ParameterError(
+                f"queries must be taken by a one-dimensional list. Got shape {chosen.shape}."
+            )
         if chosen.dtype == bool:
             if len(chosen) != self.n_queries:
                 raise ParameterError(
@@ -252,7 +262,7 @@ class Dataset:
         [8, 2]
         """
         shares = np.asarray(fractions, dtype=np.float64)
-        if len(shares) < 1 or np.any(shares <= 0) or abs(shares.sum() - 1) > 1e-9:
+        if len(shares) < 1 or np.any(shares <= 0) or not abs(shares.sum() - 1) <= 1e-9:
             raise ParameterError(f"fractions must be positive and add up to 1. Got {fractions}.")
         if self.n_queries < len(shares):
             raise ParameterError(
@@ -260,7 +270,9 @@ class Dataset:
             )
         bounds = np.round(np.cumsum(shares)[:-1] * self.n_queries).astype(np.int64)
         parts = np.arange(1, len(shares))
-        bounds = np.clip(bounds, parts, self.n_queries - len(shares) + parts)
+        # Queries before each bound on top of one a part; rising bounds mean this never falls.
+        spare = np.maximum.accumulate(bounds - parts).clip(0, self.n_queries - len(shares))
+        bounds = spare + parts
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
         return tuple(self.take_queries(np.sort(part)) for part in np.split(shuffled, bounds))
 
@@ -302,8 +314,9 @@ def default_feature_names(n_features: int) -> tuple[str, ...]:
 def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """A one-dimensional contiguous float array of its own memory."""
     try:
-        array = np.array(values, dtype=dtype, order="C")
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore"):
+            array = np.array(values, dtype=dtype, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} must be numbers. Got {error}.") from None
     if array.ndim != 1:
         raise DataError(f"{name} must be one-dimensional. Got shape {array.shape}.")
@@ -316,7 +329,7 @@ def _as_features(features: Any, absent: float) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         try:
             array = np.array(features, dtype=np.float32, order="C")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"features must be numbers. Got {error}.") from None
     if array.ndim != 2:
         raise DataError(f"features must be two-dimensional. Got shape {array.shape}.")
@@ -326,7 +339,9 @@ def _as_features(features: Any, absent: float) -> NDArray[np.float32]:
 
 def _dense_from_sparse(matrix: Any, absent: float) -> NDArray[np.float32]:
     csr = matrix.tocsr()
-    csr.sum_duplicates()
+    if not csr.has_canonical_format:
+        csr = csr.copy()  # the caller's matrix stays as it is
+        csr.sum_duplicates()
     out = np.full(csr.shape, absent, dtype=np.float32)
     rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
     with np.errstate(over="ignore"):

@@ -69,8 +69,11 @@ def queries_from_sizes(group: ArrayLike, n_rows: int) -> Queries:
     """
     sizes = np.asarray(group)
     if sizes.ndim != 1 or (len(sizes) and not np.issubdtype(sizes.dtype, np.number)):
-        raise DataError(f"group must be a list of query sizes. Got shape {sizes.shape}.")
-    whole = sizes.astype(np.int64)
+        raise DataError(
+            f"group must be a list of query sizes. Got {sizes.dtype} of shape {sizes.shape}."
+        )
+    with np.errstate(invalid="ignore"):
+        whole = sizes.astype(np.int64)
     if not np.array_equal(whole, sizes) or np.any(whole < 1):
         at = int(np.flatnonzero((whole != sizes) | (whole < 1))[0])
         raise DataError(f"group sizes must be whole numbers, 1 or more. Got {sizes[at]} at {at}.")
@@ -110,21 +113,19 @@ def make_queries(
 
 def as_ids(values: ArrayLike, name: str) -> NDArray[Any]:
     """An array of ids: integers and strings as they are, anything else as objects."""
-    ids = values if isinstance(values, np.ndarray) else np.asarray(values)
-    if ids.ndim != 1 or (
-        ids.dtype.kind not in "O"
-        and isinstance(values, (list, tuple))
-        and len({type(value) for value in values}) > 1
-    ):
-        # A list of tuples, or of mixed types that NumPy would turn into one type.
-        flat = list(values)  # type: ignore[arg-type]
-        ids = np.empty(len(flat), dtype=object)
-        ids[:] = flat
-    if ids.dtype.kind == "f":
-        if np.isnan(ids).any():
-            raise DataError(f"{name} must not be missing. Got NaN at row {np.isnan(ids).argmax()}.")
-        if np.all(ids == np.floor(ids)) and np.all(np.abs(ids) < 2**53):
-            ids = ids.astype(np.int64)
+    types = {type(value) for value in values} if isinstance(values, (list, tuple)) else set()
+    if len(types) > 1 or any(issubclass(kind, (list, tuple)) for kind in types):
+        # NumPy would turn mixed types into one, and tuples into a second dimension.
+        ids = np.fromiter(values, dtype=object)  # type: ignore[arg-type, type-var]
+    else:
+        ids = np.asarray(values)
+    if ids.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional. Got shape {ids.shape}.")
+    if ids.dtype.kind in "fmM" and np.isnan(ids).any():
+        row = int(np.isnan(ids).argmax())
+        raise DataError(f"{name} must not be missing. Got {ids[row]} at row {row}.")
+    if ids.dtype.kind == "f" and np.all(ids == np.floor(ids)) and np.all(np.abs(ids) < 2**53):
+        ids = ids.astype(np.int64)
     if ids.dtype.kind == "O":
         for row, value in enumerate(ids):
             if value is None or value != value:
@@ -136,7 +137,11 @@ def _first_run_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
     """For each run of rows, the first run that has the same id: itself, unless split."""
     if run_ids.dtype.kind == "O":
         first: dict[Any, int] = {}
-        return np.array([first.setdefault(id_, run) for run, id_ in enumerate(run_ids)], np.int64)
+        try:
+            runs = [first.setdefault(id_, run) for run, id_ in enumerate(run_ids)]
+        except TypeError as error:
+            raise DataError(f"qid must be hashable. Got {error}.") from None
+        return np.array(runs, dtype=np.int64)
     _, index, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
     return index[inverse].astype(np.int64)
 

@@ -1,0 +1,412 @@
+"""What is in a Dataset: sizes, labels, missing values, constant features, repeated documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove.data.dataset import Dataset
+
+# More distinct labels than this are measurements rather than grades.
+MAX_GRADES = 32
+_QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+_CHUNK_ROWS = 4096
+
+# Bit patterns of float32.
+_MAGNITUDE = np.uint32(0x7FFFFFFF)
+_INFINITY = np.uint32(0x7F800000)
+_NAN = np.uint32(0x7FC00000)
+_ZERO = np.uint32(0)
+
+
+@dataclass(frozen=True)
+class QueryLengths:
+    """How many documents the queries have.
+
+    Attributes
+    ----------
+    min, median, mean, p90, max
+        Of the number of documents of a query; p90 is the 90th percentile.
+    histogram
+        Tuples (from, to, queries): that many queries have from `from` to `to` documents. The
+        bins are 1, 2 to 3, 4 to 7, 8 to 15 and so on, from the shortest to the longest query.
+    """
+
+    min: int
+    median: float
+    mean: float
+    p90: float
+    max: int
+    histogram: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """One feature: counts over all documents, and its finite values.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    missing, infinite, zeros
+        Documents where it is NaN, infinite, zero.
+    min, max, mean
+        Of its finite values; None where it has none.
+    """
+
+    name: str
+    missing: int
+    infinite: int
+    zeros: int
+    min: float | None
+    max: float | None
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `describe` finds; `str()` gives a page for people, `to_dict()` one for programs.
+
+    Attributes
+    ----------
+    documents, queries, features
+        How many.
+    distinct_labels
+        How many different labels there are.
+    grades
+        Documents of each label, lowest first; None if there are more than 32 labels.
+    label_quantiles
+        For some shares, the lowest label that at least this share of the documents is at or below.
+    lengths
+        The number of documents of the queries.
+    queries_without_relevant
+        Queries whose labels are all 0 or less; most metrics are not defined for them.
+    queries_with_one_document, queries_with_equal_labels
+        Queries that no ranking gets wrong; the first are among the second.
+    missing_share
+        Share of NaN among all values.
+    missing_features
+        For each feature with missing values, in how many documents; most first.
+    constant_features
+        Features with the same value in every document; NaN counts as a value.
+    duplicates
+        Documents whose features all equal those of an earlier one, in whatever query; NaN equals
+        NaN and -0.0 equals 0.0.
+    contradictions
+        Of these, those whose label differs from that of an equal earlier one of their query.
+    per_feature
+        A summary of each feature.
+    """
+
+    documents: int
+    queries: int
+    features: int
+    distinct_labels: int
+    grades: dict[float, int] | None
+    label_quantiles: dict[float, float]
+    lengths: QueryLengths
+    queries_without_relevant: int
+    queries_with_one_document: int
+    queries_with_equal_labels: int
+    missing_share: float
+    missing_features: dict[str, int]
+    constant_features: tuple[str, ...]
+    duplicates: int
+    contradictions: int
+    per_feature: tuple[FeatureSummary, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: labels become text where they are keys, what is not there is None."""
+        plain = asdict(self)
+        if self.grades is not None:
+            plain["grades"] = {_label_text(label): n for label, n in self.grades.items()}
+        plain["label_quantiles"] = {str(q): label for q, label in self.label_quantiles.items()}
+        plain["lengths"]["histogram"] = [
+            {"from": low, "to": high, "queries": n} for low, high, n in self.lengths.histogram
+        ]
+        plain["constant_features"] = list(self.constant_features)
+        plain["per_feature"] = list(plain["per_feature"])
+        return plain
+
+    def __str__(self) -> str:
+        return "\n".join([*_label_lines(self), "", *_query_lines(self), "", *_value_lines(self)])
+
+
+@kernel
+def canonical(bits):
+    """The bits of a float32, the same for values that count as equal."""
+    magnitude = bits & _MAGNITUDE
+    if magnitude == _ZERO:
+        return _ZERO
+    return _NAN if magnitude > _INFINITY else bits
+
+
+@kernel
+def summarise_rows(
+    values, bits, keys, first, last, missing, infinite, zeros, differs, lows, highs, sums, hashes
+):
+    """Sum up the rows from `first` to `last` by feature, and hash each row.
+
+    IN: `bits` are `values` seen as integers; `keys` are odd random multipliers, one a feature.
+    OUT: counts and extremes by feature, cleared before, and hashes by row.
+    """
+    for row in range(first, last):
+        digest = np.uint64(0)
+        for feature in range(values.shape[1]):
+            raw = bits[row, feature]
+            value = values[row, feature]
+            magnitude = raw & _MAGNITUDE
+            finite = magnitude < _INFINITY
+            missing[feature] += magnitude > _INFINITY
+            infinite[feature] += magnitude == _INFINITY
+            zeros[feature] += magnitude == _ZERO
+            same = canonical(raw)
+            differs[feature] |= same != canonical(bits[0, feature])
+            # Comparisons with NaN are false, so it touches neither extreme.
+            lows[feature] = value if finite and value < lows[feature] else lows[feature]
+            highs[feature] = value if finite and value > highs[feature] else highs[feature]
+            sums[feature] += np.float64(value) if finite else 0.0
+            digest += np.uint64(same) * keys[feature]
+        hashes[row] = digest
+
+
+@kernel
+def same_row(bits, one, other):
+    for feature in range(bits.shape[1]):
+        if canonical(bits[one, feature]) != canonical(bits[other, feature]):
+            return False
+    return True
+
+
+@kernel
+def find_leaders(bits, order, starts, ends, leaders):
+    """The first row that equals each row, among rows with equal hashes.
+
+    IN: `order[starts[g]:ends[g]]` are the rows of hash group g, rising; reordered as scratch.
+    OUT: leaders, by row.
+    """
+    for group in range(len(starts)):
+        start = starts[group]
+        distinct = 0
+        for place in range(start, ends[group]):
+            row = order[place]
+            leader = row
+            for k in range(start, start + distinct):
+                if same_row(bits, order[k], row):
+                    leader = order[k]
+                    break
+            leaders[row] = leader
+            if leader == row:
+                # Leaders gather at the front of the group, on places already read.
+                order[start + distinct] = row
+                distinct += 1
+
+
+@kernel
+def count_contradictions(order, leaders, query_of_row, labels):
+    """Rows that equal an earlier row of their query and have another label.
+
+    IN: rows in order of (leader, row), so that equal rows of a query are neighbours. Past the
+    first change of label every row of such a run has an earlier one that it contradicts.
+    """
+    total = 0
+    mixed = False
+    for place in range(1, len(order)):
+        row = order[place]
+        before = order[place - 1]
+        if leaders[row] != leaders[before] or query_of_row[row] != query_of_row[before]:
+            mixed = False
+        elif labels[row] != labels[before]:
+            mixed = True
+        if mixed:
+            total += 1
+    return total
+
+
+def describe(data: Dataset, n_jobs: int | None = None) -> Description:
+    """Sum up a Dataset: what to look at before training on it.
+
+    >>> data = Dataset.from_arrays([[1.0], [2.0], [2.0]], [0, 1, 0], qid=[5, 6, 6])
+    >>> found = describe(data)
+    >>> found.grades, found.queries_without_relevant, found.duplicates, found.contradictions
+    ({0.0: 2, 1.0: 1}, 1, 1, 1)
+    """
+    features = as_input(data.features, np.float32)
+    labels = as_input(data.labels, np.float32)
+    summaries, constant, hashes = _summarise(features, data.feature_names, n_jobs)
+    duplicates, contradictions = _find_duplicates(features, hashes, labels, data.group)
+    values, counts = np.unique(labels, return_counts=True)
+    lowest = np.minimum.reduceat(labels, data.offsets[:-1])
+    highest = np.maximum.reduceat(labels, data.offsets[:-1])
+    quantiles = np.quantile(labels, _QUANTILES, method="inverted_cdf")
+    gaps = {feature.name: feature.missing for feature in summaries if feature.missing}
+    return Description(
+        documents=data.n_documents,
+        queries=data.n_queries,
+        features=data.n_features,
+        distinct_labels=len(values),
+        grades=dict(zip(values.tolist(), counts.tolist(), strict=True))
+        if len(values) <= MAX_GRADES
+        else None,
+        label_quantiles=dict(zip(_QUANTILES, quantiles.tolist(), strict=True)),
+        lengths=_lengths(data.group),
+        queries_without_relevant=int((highest <= 0).sum()),
+        queries_with_one_document=int((data.group == 1).sum()),
+        queries_with_equal_labels=int((lowest == highest).sum()),
+        missing_share=sum(gaps.values()) / max(1, features.size),
+        missing_features=dict(sorted(gaps.items(), key=lambda gap: -gap[1])),
+        constant_features=constant,
+        duplicates=duplicates,
+        contradictions=contradictions,
+        per_feature=summaries,
+    )
+
+
+def _summarise(
+    features: NDArray[np.float32], names: tuple[str, ...], n_jobs: int | None
+) -> tuple[tuple[FeatureSummary, ...], tuple[str, ...], NDArray[np.uint64]]:
+    """The summary of each feature, the names of the constant ones, the hash of each row."""
+    n_rows, n_features = features.shape
+    bits = features.view(np.uint32)
+    keys = np.random.default_rng(0).integers(2**63, size=n_features, dtype=np.uint64) * 2 + 1
+    n_chunks = -(-n_rows // _CHUNK_ROWS)
+    hashes = np.empty(n_rows, dtype=np.uint64)
+    parts: list[tuple[NDArray[Any], ...]] = [()] * n_chunks
+
+    def task(chunk: int) -> None:
+        # Arrays of its own: rows of shared ones would have threads write to one cache line.
+        missing, infinite, zeros = np.zeros((3, n_features), dtype=np.int64)
+        differs = np.zeros(n_features, dtype=np.bool_)
+        lows = np.full(n_features, np.inf, dtype=np.float32)
+        highs = np.full(n_features, -np.inf, dtype=np.float32)
+        sums = np.zeros(n_features)
+        parts[chunk] = (missing, infinite, zeros, differs, lows, highs, sums)
+        first = chunk * _CHUNK_ROWS
+        last = min(first + _CHUNK_ROWS, n_rows)
+        summarise_rows(features, bits, keys, first, last, *parts[chunk], hashes)  # type: ignore[call-arg]
+
+    run_chunks(task, n_chunks, n_jobs)
+    missing, infinite, zeros, differs, lows, highs, sums = map(np.array, zip(*parts, strict=True))
+    counts = [part.sum(axis=0).tolist() for part in (missing, infinite, zeros)]
+    finite = n_rows - missing.sum(axis=0) - infinite.sum(axis=0)
+    # Adding 0.0 turns -0.0 into 0.0: which of the two comes first is no property of the data.
+    figures = [
+        [value if n else None for value, n in zip((figure + 0.0).tolist(), finite, strict=True)]
+        for figure in (
+            lows.min(axis=0),
+            highs.max(axis=0),
+            sums.sum(axis=0) / np.maximum(finite, 1),
+        )
+    ]
+    summaries = tuple(
+        FeatureSummary(*fields) for fields in zip(names, *counts, *figures, strict=True)
+    )
+    constant = tuple(names[feature] for feature in np.flatnonzero(~differs.any(axis=0)))
+    return summaries, constant, hashes
+
+
+def _find_duplicates(
+    features: NDArray[np.float32],
+    hashes: NDArray[np.uint64],
+    labels: NDArray[np.float32],
+    lengths: NDArray[np.int64],
+) -> tuple[int, int]:
+    """How many rows equal an earlier one, and how many of them contradict one of their query."""
+    ordered = np.sort(hashes)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return 0, 0
+    order = np.argsort(hashes, kind="stable")
+    bounds = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
+    shared = np.flatnonzero(np.diff(bounds) > 1)
+    leaders = np.arange(len(hashes))
+    find_leaders(features.view(np.uint32), order, bounds[shared], bounds[shared + 1], leaders)
+    repeats = np.flatnonzero(leaders != np.arange(len(hashes)))
+    rows = np.union1d(repeats, leaders[repeats])
+    by_leader = rows[np.argsort(leaders[rows], kind="stable")]
+    query_of_row = np.repeat(np.arange(len(lengths)), lengths)
+    return len(repeats), int(count_contradictions(by_leader, leaders, query_of_row, labels))
+
+
+def _lengths(sizes: NDArray[np.int64]) -> QueryLengths:
+    powers = np.frexp(sizes.astype(np.float64))[1] - 1
+    histogram = tuple(
+        (1 << power, (2 << power) - 1, int((powers == power).sum()))
+        for power in range(int(powers.min()), int(powers.max()) + 1)
+    )
+    return QueryLengths(
+        min=int(sizes.min()),
+        median=float(np.median(sizes)),
+        mean=float(sizes.mean()),
+        p90=float(np.quantile(sizes, 0.9)),
+        max=int(sizes.max()),
+        histogram=histogram,
+    )
+
+
+def _label_text(label: float) -> str:
+    return np.format_float_positional(np.float32(label), trim="-")
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "0.0 %"
+
+
+def _label_lines(found: Description) -> Iterator[str]:
+    yield f"{found.documents} documents, {found.queries} queries, {found.features} features"
+    yield ""
+    if found.grades is None:
+        yield f"{found.distinct_labels} different labels, too many to list; their quantiles:"
+        for share, label in found.label_quantiles.items():
+            yield f"  {100 * share:5.0f} %  {_label_text(label)}"
+        return
+    yield "label   documents"
+    for label, count in found.grades.items():
+        yield f"{_label_text(label):>5}  {count:10}  {_percent(count, found.documents):>7}"
+
+
+def _query_lines(found: Description) -> Iterator[str]:
+    lengths = found.lengths
+    yield (
+        f"documents of a query: min {lengths.min}, median {lengths.median:g}, "
+        f"mean {lengths.mean:.1f}, p90 {lengths.p90:g}, max {lengths.max}"
+    )
+    most = max(count for _, _, count in lengths.histogram)
+    for low, high, count in lengths.histogram:
+        bar = "#" * round(40 * count / most)
+        yield f"{low:>7} to {high:<7} {count:8}  {bar}".rstrip()
+    for what, count in (
+        ("without a relevant document", found.queries_without_relevant),
+        ("with one document", found.queries_with_one_document),
+        ("with all labels equal", found.queries_with_equal_labels),
+    ):
+        yield f"queries {what}: {count} ({_percent(count, found.queries)})"
+
+
+def _value_lines(found: Description) -> Iterator[str]:
+    yield (
+        f"missing values: {100 * found.missing_share:.1f} % of all, "
+        f"in {len(found.missing_features)} features"
+    )
+    yield f"constant features: {', '.join(found.constant_features) or 'none'}"
+    yield (
+        f"repeated documents: {found.duplicates}, of which {found.contradictions} contradict "
+        f"the label of an equal one of their query"
+    )
+    if not found.per_feature:
+        return
+    width = max(len("feature"), *(len(feature.name) for feature in found.per_feature))
+    yield ""
+    yield f"{'feature':{width}} {'min':>11} {'mean':>11} {'max':>11} {'zero':>8} {'missing':>8}"
+    for feature in found.per_feature:
+        figures = " ".join(
+            f"{'-' if value is None else format(value, '.5g'):>11}"
+            for value in (feature.min, feature.mean, feature.max)
+        )
+        zeros = _percent(feature.zeros, found.documents)
+        missing = _percent(feature.missing, found.documents)
+        yield f"{feature.name:{width}} {figures} {zeros:>8} {missing:>8}"
