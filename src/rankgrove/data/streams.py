@@ -1,0 +1,193 @@
+"""Byte streams: plain, gzip and zstd files, read in whole lines and written in one piece."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import secrets
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple
+
+from rankgrove.errors import DataError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+# A row of a million features takes some 20 MB; a longer line is not a line of text.
+_LONGEST_LINE = 1 << 28
+
+
+def _zstd() -> ModuleType:
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415 (needed for few files)
+    else:
+        from backports import zstd  # noqa: PLC0415
+    return zstd  # type: ignore[no-any-return]
+
+
+class Source(NamedTuple):
+    """An open stream of plain bytes, its name for messages, and its size where known."""
+
+    stream: BinaryIO
+    name: str
+    size: int | None
+    damage: tuple[type[Exception], ...] = ()
+
+
+@contextmanager
+def open_for_reading(path: str | os.PathLike[str]) -> Iterator[Source]:
+    """The plain bytes of a file; gzip and zstd are known by their first bytes, not by name."""
+    name = os.fspath(path)
+    try:
+        file = open(name, "rb")  # noqa: SIM115 (closed below, after the error is translated)
+    except FileNotFoundError:
+        raise DataError(f"{name}: there is no such file. Check the path.") from None
+    except IsADirectoryError:
+        raise DataError(f"{name}: is a directory. Name a file in it.") from None
+    except OSError as error:
+        raise DataError(f"{name}: cannot be opened: {error.strerror}.") from None
+    with file:
+        try:
+            start = file.peek(4)
+        except OSError as error:
+            raise DataError(f"{name}: cannot be read: {error.strerror}.") from None
+        if start.startswith(_GZIP_MAGIC):
+            unpacked = gzip.GzipFile(fileobj=file)
+            yield Source(unpacked, name, None, (zlib.error, gzip.BadGzipFile))  # type: ignore[arg-type]
+        elif start.startswith(_ZSTD_MAGIC):
+            zstd = _zstd()
+            yield Source(zstd.ZstdFile(file), name, None, (zstd.ZstdError,))
+        else:
+            status = os.fstat(file.fileno())
+            yield Source(file, name, status.st_size or None)
+
+
+class LineReader:
+    """Cuts a stream into chunks that end with a whole line, in buffers that are used again.
+
+    A chunk is `buffer[:size]` and ends with a newline, which is added to a last line without
+    one. A line longer than a buffer gets a larger buffer. A UTF-8 byte order mark is skipped.
+    """
+
+    def __init__(self, source: Source, chunk_bytes: int) -> None:
+        self._source = source
+        # Room for one byte more than the text, to see that it ends, and for the newline.
+        self._length = chunk_bytes if source.size is None else min(chunk_bytes, source.size)
+        self._length += 2
+        self._free: list[bytearray] = []
+        self._carry = b""
+        self._started = False
+        self._ended = False
+
+    def next_chunk(self) -> tuple[bytearray, int] | None:
+        """The next chunk, or None at the end of the stream."""
+        if self._ended:
+            return None
+        buffer = self._buffer(len(self._carry))
+        filled = len(self._carry)
+        buffer[:filled] = self._carry
+        while True:
+            searched = filled
+            filled = self._fill(buffer, filled)
+            end = filled if self._ended else buffer.rfind(b"\n", searched, filled) + 1
+            if end or self._ended:
+                break
+            if filled > _LONGEST_LINE:
+                raise DataError(
+                    f"{self._source.name}: lines must be shorter than {_LONGEST_LINE >> 20} MiB. "
+                    f"Got a longer one: this is not a file of lines of text."
+                )
+            longer = self._buffer(filled)
+            longer[:filled] = buffer[:filled]
+            buffer = longer
+        self._carry = bytes(buffer[end:filled])
+        if self._ended and end and buffer[end - 1] != ord("\n"):
+            buffer[end] = ord("\n")
+            end += 1
+        return buffer, end
+
+    def release(self, buffer: bytearray) -> None:
+        """Give back a buffer whose chunk is done with."""
+        self._free.append(buffer)
+
+    def _buffer(self, carried: int) -> bytearray:
+        while self._free:
+            buffer = self._free.pop()
+            if len(buffer) > carried + 2:
+                return buffer
+        if carried + 2 >= self._length:
+            self._length = 2 * carried + 4
+        return bytearray(self._length)
+
+    def _fill(self, buffer: bytearray, filled: int) -> int:
+        limit = len(buffer) - 1
+        with memoryview(buffer) as view:
+            while filled < limit and not self._ended:
+                got = _read_into(self._source, view[filled:limit])
+                self._ended = got == 0
+                filled += got
+        if not self._started:
+            self._started = True
+            if buffer.startswith(_BYTE_ORDER_MARK, 0, filled):
+                filled -= len(_BYTE_ORDER_MARK)
+                buffer[:filled] = buffer[len(_BYTE_ORDER_MARK) : filled + len(_BYTE_ORDER_MARK)]
+        return filled
+
+
+def _read_into(source: Source, view: memoryview) -> int:
+    try:
+        return source.stream.readinto(view)  # type: ignore[attr-defined, no-any-return]
+    except EOFError:
+        raise DataError(
+            f"{source.name}: the compressed file ends too early: it is truncated. Fetch it again."
+        ) from None
+    except source.damage as error:
+        raise DataError(f"{source.name}: the compressed file is damaged: {error}.") from None
+    except OSError as error:
+        raise DataError(f"{source.name}: cannot be read: {error.strerror}.") from None
+
+
+@contextmanager
+def open_for_writing(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A stream to a file that appears, whole, when the block ends without an error.
+
+    The bytes go to a file beside it, which is renamed at the end, or removed on an error or
+    an interrupt. A name that ends in `.gz` or `.zst` is compressed; the same content gives
+    the same bytes.
+    """
+    target = os.path.realpath(os.fspath(path))
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
+    beside = f"{target}.{secrets.token_hex(4)}.part"
+    try:
+        file = open(beside, "xb")  # noqa: SIM115 (closed below, before it is renamed)
+    except OSError as error:
+        raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
+    try:
+        with file:
+            if target.endswith(".gz"):
+                with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+                    yield stream
+            elif target.endswith(".zst"):
+                with _zstd().ZstdFile(file, "wb") as stream:
+                    yield stream
+            else:
+                yield file
+        os.replace(beside, target)
+    except OSError as error:
+        os.unlink(beside)
+        raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def source_of_bytes(text: bytes, name: str) -> Source:
+    """Text in memory as a stream."""
+    return Source(io.BytesIO(text), name, len(text))

@@ -1,0 +1,73 @@
+"""The face of the package: its names, and an import that costs and changes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import rankgrove
+
+# Prints what `import rankgrove` brought in and what it compiled, one item a line. Numba itself
+# imports some of SciPy where it is installed: that is not ours to forbid.
+PROBE = """
+import sys
+import numba.core.dispatcher
+before = set(sys.modules)
+import rankgrove
+{extra}
+print("import", *sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
+for module_name, module in sorted(sys.modules.items()):
+    if module_name.split(".")[0] == "rankgrove":
+        for name, value in vars(module).items():
+            if isinstance(value, numba.core.dispatcher.Dispatcher) and value.signatures:
+                print("compiled", module_name, name)
+"""
+
+# Each takes longer to import than the package, and only some of its users need it.
+NOT_FOR_ALL = {"matplotlib", "narwhals", "pandas", "polars", "pyarrow", "rich", "scipy", "sklearn",
+               "torch", "typer"}  # fmt: skip
+
+
+def probe(extra=""):
+    command = [sys.executable, "-W", "error", "-c", PROBE.format(extra=extra)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert result.stderr == ""
+    imported, *compiled = result.stdout.splitlines()
+    return set(imported.split()[1:]), compiled
+
+
+def test_public_names_are_sorted_and_each_once():
+    assert list(rankgrove.__all__) == sorted(set(rankgrove.__all__))
+
+
+@pytest.mark.parametrize("name", rankgrove.__all__)
+def test_a_public_name_exists_and_says_what_it_is(name):
+    text = getattr(rankgrove, name).__doc__
+    assert text
+    # What a dataclass without a docstring gets by itself.
+    assert not text.startswith(f"{name}(")
+
+
+def test_every_public_object_is_in_all():
+    public = {
+        name
+        for name, value in vars(rankgrove).items()
+        if not name.startswith("_") and type(value).__name__ != "module"
+    }
+    assert public == set(rankgrove.__all__)
+
+
+def test_importing_compiles_nothing_prints_nothing_and_imports_nothing_heavy():
+    imported, compiled = probe()
+    assert "rankgrove" in imported
+    assert imported & NOT_FOR_ALL == set()
+    assert compiled == []
+
+
+def test_the_probe_sees_imports_and_compiled_kernels():
+    extra = "import pandas, scipy.stats\nf = numba.njit(lambda x: x)\nf(1)\nrankgrove.errors.f = f"
+    imported, compiled = probe(extra)
+    assert {"pandas", "scipy"} <= imported
+    assert compiled == ["compiled rankgrove.errors f"]
