@@ -9,6 +9,7 @@ reductions depend on the thread count.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -24,7 +25,47 @@ from rankgrove.errors import ParameterError
 
 # Compiled on first call and kept on disk. "numpy" means that x / 0 is inf or nan, not an
 # exception; kernels cannot raise. Bounds are checked when NUMBA_BOUNDSCHECK=1 is set.
-kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
+_compile = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+_kernels_of_module: dict[str, list[Kernel]] = {}
+_resolving = threading.RLock()
+
+
+class Kernel:
+    """A function that becomes a Numba dispatcher when a kernel of its module is first called.
+
+    Making a dispatcher looks for a place to cache it on disk, which is too slow to do for every
+    kernel on import. All kernels of a module are made at once and put in their names' places,
+    because they call each other by name.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._dispatcher: Any = None
+        _kernels_of_module.setdefault(function.__module__, []).append(self)
+
+    def __call__(self, *args: Any) -> Any:
+        if self._dispatcher is None:
+            self._resolve()
+        return self._dispatcher(*args)
+
+    def _resolve(self) -> None:
+        with _resolving:
+            for other in _kernels_of_module.pop(self.py_func.__module__, []):
+                dispatcher = _compile(other.py_func)
+                other.py_func.__globals__[other.py_func.__name__] = dispatcher
+                other._dispatcher = dispatcher
+
+    @property
+    def signatures(self) -> list[Any]:
+        """The argument types it was compiled for so far."""
+        return [] if self._dispatcher is None else list(self._dispatcher.signatures)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Mark a function as a kernel: serial, compiled on first call, without the interpreter lock."""
+    return Kernel(function)
 
 
 class _CompileNotice(event.Listener):
