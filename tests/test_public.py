@@ -9,13 +9,14 @@ import pytest
 
 import rankgrove
 
-# Prints what `import rankgrove` brought in and what it compiled, one item a line. Numba itself
-# imports some of SciPy where it is installed: that is not ours to forbid.
+# Prints what importing every public name brought in and what it compiled, one item a line. Numba
+# itself imports some of SciPy where it is installed: that is not ours to forbid.
 PROBE = """
 import sys
 import numba.core.dispatcher
 before = set(sys.modules)
-import rankgrove
+from rankgrove import *
+import rankgrove.errors
 {extra}
 print("import", *sorted({{name.split(".")[0] for name in set(sys.modules) - before}}))
 for module_name, module in sorted(sys.modules.items()):
@@ -50,13 +51,22 @@ def test_a_public_name_exists_and_says_what_it_is(name):
     assert not text.startswith(f"{name}(")
 
 
-def test_every_public_object_is_in_all():
-    public = {
-        name
-        for name, value in vars(rankgrove).items()
-        if not name.startswith("_") and type(value).__name__ != "module"
-    }
-    assert public == set(rankgrove.__all__)
+def test_every_public_name_has_a_home_and_is_listed():
+    assert sorted(rankgrove._HOME_OF) == list(rankgrove.__all__)
+    assert set(rankgrove.__all__) <= set(dir(rankgrove))
+
+
+def test_a_name_that_is_not_public_is_refused():
+    with pytest.raises(AttributeError, match="no attribute 'read_lettor'"):
+        _ = rankgrove.read_lettor
+
+
+def test_the_package_alone_imports_neither_numba_nor_numpy():
+    code = "import sys, rankgrove; print({'numba', 'numpy'} & set(sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "set()"
 
 
 def test_importing_compiles_nothing_prints_nothing_and_imports_nothing_heavy():
