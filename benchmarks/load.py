@@ -175,7 +175,7 @@ def _memory_by_size(folder: Path, sizes: list[int]) -> str:
                      f"{above / matrix:.2f}"))  # fmt: skip
     header = ("text, MB", "s", "matrix, MB", "peak above imports, MB", "/ float32 matrix")
     return (
-        "Rankgrove's peak memory by file size, above a process that only imports the reader. What Numba "
+        "Rankgrove's peak memory by file size, above a process that only imports it. What Numba "
         "needs to load compiled code is in it, a constant that weighs on small files.\n\n"
         + table(header, rows)
     )

@@ -1,9 +1,59 @@
-"""Rankgrove: learning to rank, from a data file to numbers one can trust."""
+"""Rankgrove: learning to rank, from a data file to numbers one can trust.
 
-from rankgrove.data.dataset import Dataset
-from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
-from rankgrove.metrics.spec import parse_metric
+The public names. Each is imported on first use, so that `import rankgrove` costs next to nothing:
+Numba alone takes a quarter of a second.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.data.files import read_data, write_data
+    from rankgrove.data.frames import from_frame, read_table, to_frame, write_table
+    from rankgrove.data.letor import read_letor, write_letor
+    from rankgrove.data.synthetic import make_web_search
+    from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
+    from rankgrove.metrics.spec import parse_metric
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Dataset", "Evaluation", "MetricResult", "evaluate", "parse_metric"]
+__all__ = [
+    "Dataset",
+    "Evaluation",
+    "MetricResult",
+    "evaluate",
+    "from_frame",
+    "make_web_search",
+    "parse_metric",
+    "read_data",
+    "read_letor",
+    "read_table",
+    "to_frame",
+    "write_data",
+    "write_letor",
+    "write_table",
+]
+
+_HOMES = {
+    "data.dataset": ("Dataset",),
+    "data.files": ("read_data", "write_data"),
+    "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
+    "data.letor": ("read_letor", "write_letor"),
+    "data.synthetic": ("make_web_search",),
+    "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
+    "metrics.spec": ("parse_metric",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

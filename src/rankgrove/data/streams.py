@@ -28,7 +28,7 @@ def _zstd() -> ModuleType:
         from compression import zstd  # noqa: PLC0415 (needed for few files)
     else:
         from backports import zstd  # noqa: PLC0415
-    return zstd  # type: ignore[no-any-return]
+    return zstd
 
 
 class Source(NamedTuple):
@@ -77,37 +77,36 @@ class LineReader:
 
     def __init__(self, source: Source, chunk_bytes: int) -> None:
         self._source = source
-        # Room for one byte more than the text, to see that it ends, and for the newline.
-        self._length = chunk_bytes if source.size is None else min(chunk_bytes, source.size)
-        self._length += 2
+        length = chunk_bytes if source.size is None else min(chunk_bytes, source.size)
+        # Room for the byte order mark, for one byte more than the text, to see that it ends, and
+        # for the newline.
+        self._length = max(length, len(_BYTE_ORDER_MARK)) + 2
         self._free: list[bytearray] = []
         self._carry = b""
         self._started = False
-        self._ended = False
+        self.ended = False
 
     def next_chunk(self) -> tuple[bytearray, int] | None:
         """The next chunk, or None at the end of the stream."""
-        if self._ended:
+        if self.ended:
             return None
-        buffer = self._buffer(len(self._carry))
         filled = len(self._carry)
+        buffer = self._buffer(filled)
         buffer[:filled] = self._carry
-        while True:
+        end = 0
+        while end == 0:
             searched = filled
-            filled = self._fill(buffer, filled)
-            end = filled if self._ended else buffer.rfind(b"\n", searched, filled) + 1
-            if end or self._ended:
+            filled, self.ended = self._fill(buffer, filled)
+            if self.ended:
+                end = filled
                 break
-            if filled > _LONGEST_LINE:
-                raise DataError(
-                    f"{self._source.name}: lines must be shorter than {_LONGEST_LINE >> 20} MiB. "
-                    f"Got a longer one: this is not a file of lines of text."
-                )
-            longer = self._buffer(filled)
-            longer[:filled] = buffer[:filled]
-            buffer = longer
+            end = buffer.rfind(b"\n", searched, filled) + 1
+            if end == 0:
+                buffer = self._longer(buffer, filled)
+        if end == 0:
+            return None
         self._carry = bytes(buffer[end:filled])
-        if self._ended and end and buffer[end - 1] != ord("\n"):
+        if buffer[end - 1] != ord("\n"):
             buffer[end] = ord("\n")
             end += 1
         return buffer, end
@@ -125,19 +124,39 @@ class LineReader:
             self._length = 2 * carried + 4
         return bytearray(self._length)
 
-    def _fill(self, buffer: bytearray, filled: int) -> int:
+    def _longer(self, buffer: bytearray, filled: int) -> bytearray:
+        if filled > _LONGEST_LINE:
+            raise DataError(
+                f"{self._source.name}: lines must be shorter than {_LONGEST_LINE >> 20} MiB. "
+                f"Got a longer one: this is not a file of lines of text."
+            )
+        longer = self._buffer(filled)
+        longer[:filled] = buffer[:filled]
+        return longer
+
+    def _fill(self, buffer: bytearray, filled: int) -> tuple[int, bool]:
         limit = len(buffer) - 1
+        ended = False
         with memoryview(buffer) as view:
-            while filled < limit and not self._ended:
+            while filled < limit and not ended:
                 got = _read_into(self._source, view[filled:limit])
-                self._ended = got == 0
+                ended = got == 0
                 filled += got
         if not self._started:
             self._started = True
             if buffer.startswith(_BYTE_ORDER_MARK, 0, filled):
                 filled -= len(_BYTE_ORDER_MARK)
                 buffer[:filled] = buffer[len(_BYTE_ORDER_MARK) : filled + len(_BYTE_ORDER_MARK)]
-        return filled
+        return filled, ended
+
+
+def read_all(source: Source) -> bytes:
+    """The whole of a small stream, without a byte order mark."""
+    reader = LineReader(source, 1 << 16)
+    text = b""
+    while (chunk := reader.next_chunk()) is not None:
+        text += chunk[0][: chunk[1]]
+    return text
 
 
 def _read_into(source: Source, view: memoryview) -> int:

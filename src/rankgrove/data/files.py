@@ -1,0 +1,177 @@
+"""Data files by name: the one place that knows which reader or writer a path needs.
+
+Names that end in `.csv`, `.tsv` or `.parquet`, then perhaps in `.gz` or `.zst`, are tables; all
+others are LETOR text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import resolve_n_jobs
+from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.frames import read_table, write_table
+from rankgrove.data.letor import read_letor, write_letor
+from rankgrove.data.streams import LineReader, open_for_reading
+from rankgrove.errors import DataError, ParameterError, ParseError
+
+FileFormat = Literal["letor", "csv", "tsv", "parquet"]
+StrPath = str | os.PathLike[str]
+
+_TABLES: dict[str, FileFormat] = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+_COMPRESSIONS = (".gz", ".zst")
+
+# What only one kind of reader takes. A table's document ids are a column with a name.
+_LETOR_OPTIONS = ("index_base", "absent", "n_features", "feature_names")
+_TABLE_OPTIONS = ("label", "qid", "weight", "base_score", "document_id", "features", "header")
+
+_CHUNK_BYTES = 1 << 20
+
+
+def format_of(path: StrPath) -> FileFormat:
+    """The format that a name means.
+
+    >>> format_of("train.CSV.gz"), format_of("train.txt"), format_of("train")
+    ('csv', 'letor', 'letor')
+    """
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSIONS:
+        suffixes.pop()
+    return _TABLES.get(suffixes[-1], "letor") if suffixes else "letor"
+
+
+def read_data(path: StrPath, **options: Any) -> Dataset:
+    """A Dataset from a file of any format, with the options of `read_letor` or `read_table`.
+
+    Parameters
+    ----------
+    path
+        Its name says the format; see `format_of`.
+    options
+        `group` may be the path of a file with one number a line for tables, too.
+        `document_ids=True` takes the column `document_id` of a table, and all lines of LETOR
+        text must have one. An option that the format has no use for is an error.
+    """
+    if format_of(path) == "letor":
+        _refuse_options(path, options, _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)")
+        return _with_all_document_ids(path, read_letor(path, **options))
+    _refuse_options(path, options, _LETOR_OPTIONS, "a LETOR file")
+    # A table is read by the threads of another library, but a wrong number is still wrong.
+    resolve_n_jobs(options.pop("n_jobs", None))
+    if isinstance(options.get("group"), (str, os.PathLike)):
+        options["group"] = read_numbers(options["group"], "the size of a query")
+    if options.pop("document_ids", False):
+        options.setdefault("document_id", "document_id")
+    return read_table(path, **options)
+
+
+def write_data(data: Dataset, path: StrPath, **options: Any) -> None:
+    """Write a file of the format that its name says; see `format_of` and `losses`.
+
+    `document_ids=False` leaves them out; `n_jobs` is the number of threads; the other options
+    are those of `write_letor` or `write_table`, as far as the format has a use for them.
+    """
+    if format_of(path) == "letor":
+        _refuse_options(path, options, _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)")
+        write_letor(data, path, **options)
+        return
+    _refuse_options(path, options, _LETOR_OPTIONS, "a LETOR file")
+    resolve_n_jobs(options.pop("n_jobs", None))
+    if not options.pop("document_ids", True):
+        options["document_id"] = None
+    write_table(data, path, **options)
+
+
+def losses(data: Dataset, path: StrPath) -> list[str]:
+    """What the format of a path cannot hold of this data, one sentence each."""
+    if format_of(path) != "letor":
+        return []
+    lost = []
+    if data.weights is not None:
+        lost.append("LETOR has no place for query weights: they are not written.")
+    if data.base_scores is not None:
+        lost.append("LETOR has no place for base scores: they are not written.")
+    if data.feature_names != default_feature_names(data.n_features):
+        names = ", ".join(data.feature_names[:3]) + (", ..." if data.n_features > 3 else "")
+        lost.append(f"LETOR has no place for feature names: {names} become f1, f2, ...")
+    return lost
+
+
+def read_numbers(path: StrPath, what: str, advice: str = "") -> NDArray[np.float64]:
+    """One number a line, not NaN; gzip and zstd are unpacked.
+
+    Lines that start with # are comments, and blank lines may end the file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What a number is, for messages: "a score".
+    advice
+        A sentence to add where a line is not a number.
+    """
+    numbers: list[float] = []
+    blank = 0
+    for place, line in read_lines(path):
+        text = line.strip()
+        if not text or text.startswith(b"#"):
+            blank = blank or (0 if text else place)
+            continue
+        try:
+            number = float(text)
+        except ValueError:
+            number = np.nan
+        if number != number or b"_" in text:
+            shown = text[:60].decode(errors="replace")
+            problem = f"each line must be {what}, a number. Got {shown!r}. {advice}".rstrip()
+            raise ParseError(problem, os.fspath(path), place, 1)
+        if blank:
+            problem = f"each line must be {what}, a number. Got a blank line: remove it."
+            raise ParseError(problem, os.fspath(path), blank, 1)
+        numbers.append(number)
+    if not numbers:
+        raise DataError(f"{os.fspath(path)}: must have {what} in each line. Got no number at all.")
+    return np.array(numbers)
+
+
+def read_lines(path: StrPath) -> Iterator[tuple[int, bytes]]:
+    """The lines of a text file with their numbers, from 1; gzip and zstd are unpacked."""
+    with open_for_reading(path) as source:
+        reader = LineReader(source, _CHUNK_BYTES)
+        place = 0
+        while (chunk := reader.next_chunk()) is not None:
+            buffer, size = chunk
+            lines = bytes(buffer[:size]).splitlines(keepends=True)
+            reader.release(buffer)
+            for line in lines:
+                place += 1
+                yield place, line
+
+
+def _with_all_document_ids(path: StrPath, data: Dataset) -> Dataset:
+    """Refuse a LETOR file whose lines lack the comments that were to be document ids."""
+    if data.document_ids is not None and np.any(data.document_ids == ""):
+        row = int((data.document_ids == "").argmax())
+        raise DataError(
+            f"{os.fspath(path)}: each line must end in a comment, its document id. Got none for "
+            f"document {row + 1}: add it, or read without document_ids=True."
+        )
+    return data
+
+
+def _refuse_options(
+    path: StrPath, options: dict[str, Any], foreign: tuple[str, ...], kind: str
+) -> None:
+    for name in foreign:
+        if options.get(name) is not None:
+            raise ParameterError(
+                f"{name}= must be used with {kind} only. Got it with {os.fspath(path)!r}: leave it "
+                f"out."
+            )

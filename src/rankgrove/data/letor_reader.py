@@ -1,0 +1,370 @@
+"""Reads LETOR text chunk by chunk, each parsed straight into its rows of the final matrix.
+
+The caller's thread reads the text and counts the rows of each chunk, so that it knows where
+they go; threads parse several chunks side by side; chunks are finished in the order of the
+text, so that the first error of the text is the one that is raised. When a chunk turns out not
+to fit the columns so far, the others are waited for and the rows are laid out anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import submit
+from rankgrove.data import letor_text as text_kernels
+from rankgrove.data.letor_text import (
+    BAD_FEATURE,
+    BAD_LABEL,
+    BAD_VALUE,
+    CODE,
+    EMPTY_QID,
+    END_INDEX,
+    HARDS,
+    INCOMPLETE,
+    INDEX_RANGE,
+    INDEX_TWICE,
+    INDEX_ZERO,
+    LABEL_RANGE,
+    MIXED_QID,
+    N_OUTCOMES,
+    OK,
+    POSITION,
+    RUNS,
+    STRAY_RETURN,
+    VALUE_RANGE,
+    WITH_QID,
+    ZERO_AT,
+)
+from rankgrove.data.rows import GrowingRows
+from rankgrove.data.streams import LineReader, Source
+from rankgrove.errors import DataError, ParseError
+
+# Small enough to stay in the cache between being read and being parsed, large enough that
+# handing it to a thread costs nothing next to parsing it.
+CHUNK_BYTES = 1 << 21
+_PROBE_BYTES = 1 << 16
+_HARDS = 256
+
+# An index past this is a mistake, unless n_features allows it.
+LARGEST_INDEX = 1 << 20
+
+_PROBLEMS = {
+    BAD_LABEL: "the label must be a finite decimal number. Got {token}.",
+    LABEL_RANGE: "the label must fit into float32 (up to 3.4e38). Got {token}.",
+    EMPTY_QID: "qid: must be followed by the query id, without a blank. Got {token}.",
+    BAD_FEATURE: "a feature must be index:value, the index a whole number. Got {token}.",
+    INDEX_RANGE: "a feature index must be at most {highest}. Got {token}; if it is right, pass "
+    "a larger n_features.",
+    INDEX_ZERO: "with index_base=1 a feature index must be at least 1. Got {token}; pass "
+    "index_base=0 or 'auto'.",
+    INDEX_TWICE: "a feature index must come once in a line. Got {token}, the index again.",
+    BAD_VALUE: "a feature value must be a decimal number, inf, or nan, null or na for missing. "
+    "Got {token}.",
+    VALUE_RANGE: "a feature value must fit into float32 (up to 3.4e38). Got {token}: rescale "
+    "that feature.",
+    STRAY_RETURN: "a carriage return must be followed by a newline. Got {token}.",
+}
+_QID_ABSENT = (
+    "every line must have qid: and the query id after its label. Got {token}; add it, or pass "
+    "the number of lines of each query as group=."
+)
+_QID_PRESENT = (
+    "no line may have a qid: where the query sizes come from group= or a .query file. "
+    "Got {token}; leave out these sizes, or the qid: of all lines."
+)
+_NOT_UTF8 = "text must be UTF-8. Got {token}; convert the file."
+_ZERO_CONFLICT = (
+    "index 0 means that all indices must be below n_features = {n_features}. Got {token}, but "
+    "index {n_features} came before; pass index_base, or a larger n_features."
+)
+_TOKEN = re.compile(rb"[^ \t\r\n#]*")
+
+
+class Parsed(NamedTuple):
+    """What the text says, in the order of its lines.
+
+    A run is a stretch of lines with the same bytes as query id; `run_rows` and `run_lines` say
+    where each begins (lines count from 1). Without query ids in the text there are no runs.
+    """
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    run_ids: list[bytes]
+    run_rows: NDArray[np.int64]
+    run_lines: NDArray[np.int64]
+    comments: list[str]
+
+
+class _Chunk:
+    """A piece of text on its way through the parser."""
+
+    def __init__(self, buffer: bytearray, size: int, first_row: int, first_line: int) -> None:
+        self.buffer = buffer
+        self.size = size
+        self.first_row = first_row
+        self.first_line = first_line
+        self.text: NDArray[np.uint8] = np.frombuffer(buffer, dtype=np.uint8)
+        self.text.flags.writeable = False
+        self.n_lines, self.n_rows = text_kernels.count_rows(self.text, size)
+        self.future: Future[None] | None = None
+        self.zero_at = -1
+        self.hards: NDArray[np.int64] = np.empty((_HARDS, 2), dtype=np.int64)
+        self.runs: NDArray[np.int64]
+        self.comments: NDArray[np.int64]
+        self.outcome: NDArray[np.int64]
+
+    def wait(self) -> None:
+        if self.future is not None:
+            self.future.result()
+
+    def fits(self) -> bool:
+        return not self.outcome[INCOMPLETE] and self.outcome[HARDS] <= len(self.hards)
+
+    def token(self, position: int) -> bytes:
+        match = _TOKEN.match(self.buffer, position, self.size)
+        return match.group() if match else b""
+
+
+class LetorReader:
+    """One reading of one text. See `read_letor` for the options."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        index_base: str | int,
+        absent: float,
+        n_features: int | None,
+        with_qid: int,
+        document_ids: bool,
+        n_jobs: int,
+    ) -> None:
+        self.source = source
+        self.lines = LineReader(source, CHUNK_BYTES)
+        self.base = 0 if index_base == 0 else 1
+        self.lowest = 1 if index_base == 1 else 0
+        self.n_features = n_features
+        self.with_qid = with_qid
+        self.document_ids = document_ids
+        self.n_jobs = n_jobs
+        self.rows = GrowingRows(source.name, n_features or 0, absent)
+        self.probed = n_features is not None and with_qid >= 0
+        self.in_flight: deque[_Chunk] = deque()
+        self.n_rows = 0
+        self.n_lines = 0
+        self.n_bytes = 0
+        self.end_index = self.base
+        self.run_ids: list[bytes] = []
+        self.run_rows: list[NDArray[np.int64]] = []
+        self.run_lines: list[NDArray[np.int64]] = []
+        self.comments: list[str] = []
+
+    @property
+    def highest(self) -> int:
+        if self.n_features is None:
+            return LARGEST_INDEX
+        return self.n_features - 1 + self.base
+
+    def read(self) -> Parsed:
+        """Read the text to its end."""
+        try:
+            while (piece := self.lines.next_chunk()) is not None:
+                self._begin(_Chunk(*piece, self.n_rows, self.n_lines))
+                while len(self.in_flight) > (self.n_jobs if self.n_jobs > 1 else 0):
+                    self._finish()
+            while self.in_flight:
+                self._finish()
+        finally:
+            for chunk in self.in_flight:
+                if chunk.future is not None and not chunk.future.cancel():
+                    chunk.wait()
+        if self.n_rows == 0:
+            raise DataError(
+                f"{self.source.name}: must have at least one line that is neither blank nor a "
+                f"comment. Got none."
+            )
+        width = self.n_features
+        if width is None:
+            width = self.end_index - self.base
+        none = np.empty(0, dtype=np.int64)
+        return Parsed(
+            *self.rows.finish(self.n_rows, width),
+            self.run_ids,
+            np.concatenate([none, *self.run_rows]),
+            np.concatenate([none, *self.run_lines]),
+            self.comments,
+        )
+
+    def _begin(self, chunk: _Chunk) -> None:
+        """Find the rows of a chunk their place, and have them parsed."""
+        if not self.probed:
+            self._probe(chunk)
+        self.n_rows += chunk.n_rows
+        self.n_lines += chunk.n_lines
+        self.n_bytes += chunk.size
+        if not self.rows.fits(self.n_rows):
+            self._wait()
+            expected = 0
+            if self.source.size is not None:
+                rest = max(0, self.source.size - self.n_bytes)
+                expected = self.n_rows + int(1.02 * rest * chunk.n_rows / chunk.size)
+            self.rows.reserve(self.n_rows, expected)
+        self.in_flight.append(chunk)
+        self._start(chunk)
+
+    def _probe(self, chunk: _Chunk) -> None:
+        """Learn from the first lines whether they have query ids, and the likely columns."""
+        size = chunk.size
+        if size > _PROBE_BYTES:
+            size = (chunk.buffer.find(b"\n", _PROBE_BYTES, chunk.size) + 1) or chunk.size
+        self._parse(chunk, size, np.empty(0, np.float32), np.empty(chunk.n_rows, np.float32), 0, 0)
+        self.with_qid = int(chunk.outcome[WITH_QID])
+        if self.n_features is None:
+            if chunk.outcome[ZERO_AT] >= 0 and self.base > self.lowest:
+                self.base = self.end_index = 0
+            width = int(chunk.outcome[END_INDEX]) - self.base
+            if width > self.rows.width:
+                self.rows.widen(0, width, 0, width)
+        self.probed = self.with_qid >= 0
+
+    def _start(self, chunk: _Chunk) -> None:
+        rows = self.rows
+        arguments = (chunk, chunk.size, rows.matrix, rows.labels, chunk.first_row, rows.width)
+        if self.n_jobs > 1 and not (self.lines.ended and len(self.in_flight) == 1):
+            chunk.future = submit(self.n_jobs, self._parse, *arguments)
+        else:
+            chunk.future = None
+            self._parse(*arguments)
+
+    def _parse(
+        self,
+        chunk: _Chunk,
+        size: int,
+        matrix: NDArray[np.float32],
+        labels: NDArray[np.float32],
+        first_row: int,
+        width: int,
+    ) -> None:
+        chunk.runs = np.empty((chunk.n_rows, 4), dtype=np.int64)
+        n_comments = chunk.n_rows if self.document_ids else 0
+        chunk.comments = np.zeros((n_comments, 2), dtype=np.int64)
+        chunk.outcome = np.zeros(N_OUTCOMES, dtype=np.int64)
+        chunk.outcome[WITH_QID] = self.with_qid
+        chunk.outcome[ZERO_AT] = -1
+        # Without the compiler, NumPy would warn of what the kernel means to do.
+        with np.errstate(over="ignore"):
+            text_kernels.parse_chunk(
+                chunk.text, size, first_row, self.base, width, self.lowest, self.highest,
+                self.rows.absent, matrix, labels, chunk.runs, chunk.comments, chunk.hards,
+                chunk.outcome,
+            )  # fmt: skip
+
+    def _wait(self) -> None:
+        for chunk in self.in_flight:
+            chunk.wait()
+
+    def _finish(self) -> None:
+        """Take up what the first chunk in flight has brought."""
+        chunk = self.in_flight[0]
+        chunk.wait()
+        while not chunk.fits():
+            self._refit(chunk)
+            chunk.wait()
+        problems = []
+        if self._zero_conflicts(chunk):
+            problems.append((chunk.zero_at, _ZERO_CONFLICT))
+            # For what else there is before that place, by the rules that held up to there.
+            self.base = 1
+            self._start(chunk)
+            chunk.wait()
+        problems += [*self._code_problems(chunk), *self._take_hards(chunk)]
+        problems += [*self._take_runs(chunk), *self._take_comments(chunk)]
+        if problems:
+            raise self._error(chunk, *min(problems))
+        self.end_index = max(self.end_index, int(chunk.outcome[END_INDEX]))
+        self.in_flight.popleft()
+        self.lines.release(chunk.buffer)
+
+    def _refit(self, chunk: _Chunk) -> None:
+        """Make columns for all of a chunk's indices, or room for its hard numbers; parse again."""
+        self._wait()
+        outcome = chunk.outcome
+        if outcome[HARDS] > len(chunk.hards):
+            chunk.hards = np.empty((2 * outcome[HARDS], 2), dtype=np.int64)
+        if outcome[INCOMPLETE]:
+            shift = int(outcome[ZERO_AT] >= 0)
+            if shift:
+                chunk.zero_at = int(outcome[ZERO_AT])
+                self.base = 0
+            width = self.n_features
+            if width is None:
+                width = max(self.end_index, int(outcome[END_INDEX])) - self.base
+            self.rows.widen(chunk.first_row, width, shift, self.highest + 1 - self.base)
+        for other in self.in_flight:
+            self._start(other)
+
+    def _zero_conflicts(self, chunk: _Chunk) -> bool:
+        """Whether index 0 came in this chunk, and before it an index that it forbids."""
+        if self.n_features is None or chunk.zero_at < 0:
+            return False
+        outcome = chunk.outcome
+        too_large = outcome[CODE] == INDEX_RANGE and outcome[POSITION] < chunk.zero_at
+        return bool(too_large) or self.end_index > self.n_features
+
+    def _code_problems(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
+        code, position = int(chunk.outcome[CODE]), int(chunk.outcome[POSITION])
+        if code == MIXED_QID:
+            yield position, _QID_ABSENT if self.with_qid else _QID_PRESENT
+        elif code != OK:
+            yield position, _PROBLEMS[code]
+
+    def _take_hards(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
+        """Parse the numbers that the kernel left over, by the definition."""
+        for position, slot in chunk.hards[: chunk.outcome[HARDS]].tolist():
+            with np.errstate(over="ignore"):
+                value = np.float32(float(chunk.token(position)))
+            if np.isinf(value):
+                yield position, _PROBLEMS[VALUE_RANGE if slot >= 0 else LABEL_RANGE]
+            elif slot >= 0:
+                self.rows.matrix[slot] = value
+            else:
+                self.rows.labels[-1 - slot] = value
+
+    def _take_runs(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
+        runs = chunk.runs[: chunk.outcome[RUNS]]
+        ids = [bytes(chunk.buffer[start:end]) for start, end in runs[:, 2:].tolist()]
+        for id_, start in zip(ids, runs[:, 2].tolist(), strict=True):
+            try:
+                id_.decode()
+            except UnicodeDecodeError as error:
+                yield start + error.start, _NOT_UTF8
+        self.run_ids += ids
+        self.run_rows.append(runs[:, 0].copy())
+        self.run_lines.append(runs[:, 1] + (chunk.first_line + 1))
+
+    def _take_comments(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
+        for start, end in chunk.comments.tolist():
+            try:
+                self.comments.append(chunk.buffer[start:end].decode().strip(" \t\r"))
+            except UnicodeDecodeError as error:
+                yield start + error.start, _NOT_UTF8
+
+    def _error(self, chunk: _Chunk, position: int, problem: str) -> ParseError:
+        token = chunk.token(position).decode(errors="backslashreplace")
+        if len(token) > 40:
+            token = token[:40] + "…"
+        shown = problem.format(
+            token=repr(token) if token else "the end of the line",
+            highest=self.highest,
+            n_features=self.n_features,
+        )
+        line = chunk.first_line + chunk.buffer.count(b"\n", 0, position) + 1
+        column = position - chunk.buffer.rfind(b"\n", 0, position)
+        return ParseError(shown, self.source.name, line, column)

@@ -1,0 +1,508 @@
+"""Kernels of LETOR text: count the rows of a chunk, parse a chunk, move rows about, format rows.
+
+A chunk of text ends with a newline, and every loop here stops at a newline at the latest, so
+no position is checked against the end of the chunk. Positions are unsigned: Numba then leaves
+out the test for a negative index.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankgrove._jit import kernel
+
+ONE = np.uint64(1)
+
+TAB, NEWLINE, RETURN, BLANK, HASH = 9, 10, 13, 32, 35
+PLUS, MINUS, DOT, COLON, LETTER_E, LETTER_Q = 43, 45, 46, 58, 101, 113
+# byte ^ ZERO is the digit, and 10 or more for any byte that is not a digit.
+ZERO = 48
+
+# What a number can be: below PLAIN, its value is not known here, or it has none.
+PLAIN, MISSING, INFINITE, HARD, MALFORMED, TOO_LARGE = 0, 1, 2, -1, -2, -3
+
+# Why a chunk could not be read; letor.py has the messages.
+OK, BAD_LABEL, LABEL_RANGE, MIXED_QID, EMPTY_QID, BAD_FEATURE = 0, 1, 2, 3, 4, 5
+INDEX_RANGE, INDEX_ZERO, INDEX_TWICE, BAD_VALUE, VALUE_RANGE, STRAY_RETURN = 6, 7, 8, 9, 10, 11
+
+# Where parse_chunk leaves what it found. END_INDEX is one more than the largest index,
+# INCOMPLETE tells that some value had no column, ZERO_AT where the first index 0 was then.
+CODE, POSITION, RUNS, HARDS, END_INDEX, INCOMPLETE, ZERO_AT, WITH_QID = range(8)
+N_OUTCOMES = 8
+
+# POWERS[TO_POWER + k] is 10**k, correctly rounded, for k from -80 to 80.
+POWERS = np.array([float(f"1e{power}") for power in range(-80, 81)])
+TO_POWER = 80
+
+# The bits of a NaN that no text parses to: marks what a row has not got yet.
+UNSET = 0x7FA5A5A5
+
+
+@kernel
+def count_rows(text, size):
+    """The (lines, rows) of a chunk; blank lines and those with only a comment are no rows."""
+    lines = 0
+    doubtful = 0
+    blocks = (size - 1) // 128
+    for block in range(blocks):
+        # Sums of 128 fit into a byte, and sums in bytes are what makes this fast (0.04 ns a byte).
+        lines_here = np.uint8(0)
+        doubtful_here = np.uint8(0)
+        for k in range(128):
+            i = block * 128 + k
+            newline = np.uint8(text[i] == NEWLINE)
+            lines_here = np.uint8(lines_here + newline)
+            doubtful_here = np.uint8(doubtful_here + (newline & np.uint8(text[i + 1] <= HASH)))
+        lines += np.int64(lines_here)
+        doubtful += np.int64(doubtful_here)
+    for i in range(blocks * 128, size - 1):
+        lines += text[i] == NEWLINE
+        doubtful += text[i] == NEWLINE and text[i + 1] <= HASH
+    if doubtful == 0 and text[0] > HASH:
+        return lines + 1, lines + 1
+    rows = 0
+    p = np.uint64(0)
+    while p < np.uint64(size):
+        while text[p] == BLANK or text[p] == TAB:
+            p += ONE
+        rows += text[p] != NEWLINE and text[p] != HASH and text[p] != RETURN
+        while text[p] != NEWLINE:
+            p += ONE
+        p += ONE
+    return lines + 1, rows
+
+
+@kernel
+def _ends_token(byte):
+    return byte in (BLANK, NEWLINE, TAB, RETURN, HASH)
+
+
+@kernel
+def _skip_blanks(text, p):
+    while text[p] == BLANK or text[p] == TAB:
+        p += ONE
+    return p
+
+
+@kernel
+def decimal_to_float32(mantissa, exponent):
+    """`mantissa * 10**exponent` as (float32, kind): the float32 nearest to the nearest float64.
+
+    A mantissa below 2**53 and a power up to 10**22 are exact in float64, so one multiplication
+    or division rounds correctly (Clinger 1990, "How to read floating point numbers
+    accurately"). Otherwise the product is within 2**-50 of the true value: where both ends of
+    that interval round to one float32, so does the nearest float64. Where not, the number is
+    HARD and left to the caller.
+    """
+    if mantissa == np.uint64(0) or exponent < -80:
+        return np.float32(0.0), PLAIN
+    if exponent > 40:
+        return np.float32(np.inf), TOO_LARGE
+    if mantissa < np.uint64(1 << 53) and -22 <= exponent <= 22:
+        if exponent < 0:
+            return np.float32(np.float64(mantissa) / POWERS[TO_POWER - exponent]), PLAIN
+        return np.float32(np.float64(mantissa) * POWERS[TO_POWER + exponent]), PLAIN
+    value = np.float64(mantissa) * POWERS[TO_POWER + exponent]
+    low = np.float32(value * (1.0 - 2.0**-50))
+    high = np.float32(value * (1.0 + 2.0**-50))
+    if low != high:
+        return high, HARD
+    if high == np.inf:
+        return high, TOO_LARGE
+    return high, PLAIN
+
+
+@kernel
+def _parse_word(text, p, signed):
+    """nan, inf, infinity, and without a sign also null, na, in any case: (end, value, kind)."""
+    word = np.uint64(0)
+    letters = 0
+    while 97 <= (text[p] | 32) <= 122 and letters < 9:
+        word = (word << np.uint64(8)) | np.uint64(text[p] | 32)
+        letters += 1
+        p += ONE
+    if letters <= 8 and _ends_token(text[p]):
+        if word == np.uint64(0x6E616E):
+            return p, np.float32(np.nan), MISSING
+        if word == np.uint64(0x696E66) or word == np.uint64(0x696E66696E697479):
+            return p, np.float32(np.inf), INFINITE
+        if not signed and (word == np.uint64(0x6E756C6C) or word == np.uint64(0x6E61)):
+            return p, np.float32(np.nan), MISSING
+    return p, np.float32(0.0), MALFORMED
+
+
+@kernel
+def _parse_exponent(text, p):
+    """What follows an e, up to the end of the token: (end, power, kind)."""
+    negative = text[p] == MINUS
+    if negative or text[p] == PLUS:
+        p += ONE
+    first = p
+    power = 0
+    while np.int64(text[p]) ^ ZERO <= 9:
+        # No text is long enough for its digits to bring a larger power back into range.
+        if power < 1 << 50:
+            power = power * 10 + (np.int64(text[p]) ^ ZERO)
+        p += ONE
+    kind = PLAIN if p > first and _ends_token(text[p]) else MALFORMED
+    return p, -power if negative else power, kind
+
+
+@kernel
+def _parse_number(text, p):
+    """Any number: (end, value, kind). Digits past the 19th only move the exponent."""
+    negative = text[p] == MINUS
+    signed = negative or text[p] == PLUS
+    if signed:
+        p += ONE
+    first = p
+    mantissa = np.uint64(0)
+    n_kept = 0
+    exponent = 0
+    points = 0
+    while True:
+        digit = np.int64(text[p]) ^ ZERO
+        if digit <= 9:
+            if n_kept < 19:
+                mantissa = mantissa * np.uint64(10) + np.uint64(digit)
+                n_kept += mantissa > np.uint64(0)
+                exponent -= points
+            else:
+                exponent += 1 - points
+        elif text[p] == DOT and points == 0:
+            points = 1
+        else:
+            break
+        p += ONE
+    kind = PLAIN
+    value = np.float32(0.0)
+    if p == first:
+        p, value, kind = _parse_word(text, p, signed)
+        negative = negative and kind == INFINITE
+    elif np.int64(p - first) == points:
+        kind = MALFORMED
+    elif (text[p] | 32) == LETTER_E:
+        p, power, kind = _parse_exponent(text, p + ONE)
+        exponent += power
+    elif not _ends_token(text[p]):
+        kind = MALFORMED
+    if kind == PLAIN:
+        value, kind = decimal_to_float32(mantissa, exponent)
+    return p, -value if negative else value, kind
+
+
+@kernel
+def _note_hard(position, slot, hards, outcome):
+    """Leave a number to Python; past the end of the list only the count goes on."""
+    if outcome[HARDS] < len(hards):
+        hards[outcome[HARDS], 0] = np.int64(position)
+        hards[outcome[HARDS], 1] = slot
+    outcome[HARDS] += 1
+
+
+@kernel
+def _parse_plain(
+    text, p, size, row, line, qid, qid_bytes, base, width, absent, first_row,
+    matrix, labels, comments,
+):  # fmt: skip
+    """The features of `row`, from `p`, and rows after it, as long as all is plain.
+
+    Plain are indices in rising order that have a column, numbers of up to 18 digits, and rows
+    with a label of one digit and the same query id as the row before them, if any: that id,
+    with its `qid:`, is `text[qid:qid + qid_bytes]`. The first row that is not plain is left to
+    others. Gives (place, begun, row, line, largest index + 1): the place is where that row
+    starts, or, if `begun`, where its features start.
+
+    This is where the time goes. It is one function because Numba counts references whenever an
+    array is passed on. Digit by digit is as fast here as eight digits at a time, which saves
+    instructions but waits for a longer chain of them.
+    """
+    features = p
+    following = base
+    largest = base
+    start = row * width - base
+    while True:
+        token = p
+        index = 0
+        digit = np.int64(text[p]) ^ ZERO
+        while digit <= 9:
+            index = index * 10 + digit
+            p += ONE
+            digit = np.int64(text[p]) ^ ZERO
+        n_digits = np.int64(p - token)
+        if text[p] == COLON and following <= index < base + width and 1 <= n_digits <= 18:
+            p += ONE
+            negative = text[p] == MINUS
+            if negative:
+                p += ONE
+            number = p
+            mantissa = 0
+            digit = np.int64(text[p]) ^ ZERO
+            while digit <= 9:
+                mantissa = mantissa * 10 + digit
+                p += ONE
+                digit = np.int64(text[p]) ^ ZERO
+            n_digits = np.int64(p - number)
+            decimals = 0
+            if text[p] == DOT:
+                p += ONE
+                first = p
+                digit = np.int64(text[p]) ^ ZERO
+                while digit <= 9:
+                    mantissa = mantissa * 10 + digit
+                    p += ONE
+                    digit = np.int64(text[p]) ^ ZERO
+                decimals = np.int64(p - first)
+                n_digits += decimals
+            kind = PLAIN
+            value = np.float32(0.0)
+            if text[p] == BLANK:
+                p += ONE
+            elif p == number:
+                p, value, kind = _parse_word(text, p, negative)
+                negative = negative and kind == INFINITE
+            elif (text[p] | 32) == LETTER_E:
+                p, power, kind = _parse_exponent(text, p + ONE)
+                decimals -= power
+            elif not _ends_token(text[p]):
+                kind = MALFORMED
+            if kind == PLAIN:
+                if 1 <= n_digits <= 15 and 0 <= decimals <= 22:
+                    value = np.float32(mantissa / POWERS[np.uint64(TO_POWER + decimals)])
+                elif 1 <= n_digits <= 18:
+                    value, kind = decimal_to_float32(np.uint64(mantissa), -decimals)
+                else:
+                    kind = MALFORMED
+            if kind < PLAIN:
+                return features, True, row, line, largest
+            matrix[np.uint64(start + index)] = -value if negative else value
+            following = index + 1
+            continue
+
+        if p != token:
+            return features, True, row, line, largest
+        if text[p] == BLANK or text[p] == TAB:
+            p += ONE
+            continue
+        if text[p] == HASH:
+            while text[p] != NEWLINE:
+                p += ONE
+            if len(comments):
+                comments[row - first_row, 0] = np.int64(token + ONE)
+                comments[row - first_row, 1] = np.int64(p)
+        elif text[p] == RETURN:
+            p += ONE
+        if text[p] != NEWLINE:
+            return features, True, row, line, largest
+        p += ONE
+        largest = max(largest, following)
+        row += 1
+        line += 1
+        header = p
+        if p == size:
+            return header, False, row, line, largest
+        label = np.int64(text[p]) ^ ZERO
+        if label > 9 or text[p + ONE] != BLANK:
+            return header, False, row, line, largest
+        p += np.uint64(2)
+        for i in range(qid_bytes):
+            if text[p + np.uint64(i)] != text[qid + np.uint64(i)]:
+                return header, False, row, line, largest
+        p += np.uint64(qid_bytes)
+        # An id that goes on, or a q where no row has an id.
+        if (qid_bytes and text[p] != BLANK) or text[p] == LETTER_Q:
+            return header, False, row, line, largest
+        labels[row] = label
+        for slot in range(row * width, row * width + width):
+            matrix[slot] = absent
+        features = p
+        following = base
+        start = row * width - base
+
+
+@kernel
+def _parse_feature(text, p):
+    """Any one feature: (index or -1, place of its value, end, value, kind)."""
+    token = p
+    index = 0
+    while np.int64(text[p]) ^ ZERO <= 9:
+        if index < 1 << 50:
+            index = index * 10 + (np.int64(text[p]) ^ ZERO)
+        p += ONE
+    if text[p] != COLON or p == token:
+        return -1, token, token, np.float32(0.0), MALFORMED
+    end, value, kind = _parse_number(text, p + ONE)
+    return index, p + ONE, end, value, kind
+
+
+@kernel
+def _parse_any_features(
+    text, p, row, base, width, lowest, highest, absent, matrix, bits, hards, outcome
+):
+    """The features of a row in any form and order, up to the end of its line or its comment.
+
+    Gives (end, code); with a code, the end is where the error is. What the row has not got yet
+    is marked, to see an index that comes twice.
+    """
+    start = row * width
+    for slot in range(start, start + width):
+        bits[slot] = UNSET
+    start -= base
+    code = OK
+    while code == OK:
+        p = _skip_blanks(text, p)
+        if _ends_token(text[p]):
+            break
+        index, at_value, end, value, kind = _parse_feature(text, p)
+        fits = base <= index < base + width
+        if index < 0:
+            code = BAD_FEATURE
+        elif index < lowest:
+            code = INDEX_ZERO
+        elif index > highest:
+            code = INDEX_RANGE
+        elif not fits:
+            outcome[INCOMPLETE] = 1
+            if index == 0 and outcome[ZERO_AT] < 0:
+                outcome[ZERO_AT] = np.int64(p)
+        elif bits[start + index] != UNSET:
+            code = INDEX_TWICE
+        if code == OK:
+            if kind < HARD:
+                code = BAD_VALUE if kind == MALFORMED else VALUE_RANGE
+                end = at_value
+            elif kind == HARD:
+                _note_hard(at_value, start + index, hards, outcome)
+            if fits:
+                matrix[start + index] = value
+            outcome[END_INDEX] = max(outcome[END_INDEX], index + 1)
+            p = end
+    for slot in range(row * width, row * width + width):
+        if bits[slot] == UNSET:
+            matrix[slot] = absent
+    return p, code
+
+
+@kernel
+def _parse_qid(text, p, row, line, runs, outcome):
+    """The `qid:` token at `p`, if it is one: (end, code). A new id starts a run."""
+    found = text[p] == LETTER_Q and text[p + ONE] == 105
+    found = found and text[p + np.uint64(2)] == 100 and text[p + np.uint64(3)] == COLON
+    if outcome[WITH_QID] < 0:
+        outcome[WITH_QID] = found
+    if found != (outcome[WITH_QID] == 1):
+        return p, MIXED_QID
+    if not found:
+        return p, OK
+    start = p + np.uint64(4)
+    end = start
+    while not _ends_token(text[end]):
+        end += ONE
+    if end == start:
+        return p, EMPTY_QID
+    run = outcome[RUNS]
+    if run:
+        before = np.uint64(runs[run - 1, 2])
+        same = np.int64(end - start) == runs[run - 1, 3] - runs[run - 1, 2]
+        i = np.uint64(0)
+        while same and start + i < end:
+            same = text[start + i] == text[before + i]
+            i += ONE
+        if same:
+            return end, OK
+    runs[run, 0] = row
+    runs[run, 1] = line
+    runs[run, 2] = np.int64(start)
+    runs[run, 3] = np.int64(end)
+    outcome[RUNS] = run + 1
+    return end, OK
+
+
+@kernel
+def _parse_header(text, p, row, line, labels, runs, hards, outcome):
+    """The label and the query id of a row: (end, code)."""
+    end, value, kind = _parse_number(text, p)
+    if kind != PLAIN and kind != HARD:
+        return p, LABEL_RANGE if kind == TOO_LARGE else BAD_LABEL
+    if kind == HARD:
+        _note_hard(p, -1 - row, hards, outcome)
+    labels[row] = value
+    return _parse_qid(text, _skip_blanks(text, end), row, line, runs, outcome)
+
+
+@kernel
+def parse_chunk(
+    text, size, first_row, base, width, lowest, highest, absent,
+    matrix, labels, runs, comments, hards, outcome,
+):  # fmt: skip
+    """Parse the lines of a chunk into the rows from `first_row`; stop at the first error.
+
+    Parameters
+    ----------
+    text, size
+        IN: the chunk is `text[:size]` and ends with a newline.
+    base, width, lowest, highest, absent
+        IN: feature `index` goes to column `index - base` if that is below `width`; an index
+        below `lowest` or above `highest` is an error; `absent` is the value of other columns.
+    matrix, labels
+        OUT: float32, `matrix` flat, row after row. Only this chunk's rows are written.
+    runs
+        OUT: for each run of rows with one query id: row, line in the chunk, and start and end
+        of the id.
+    comments
+        OUT: start and end of each row's comment. Without rows: not wanted.
+    hards
+        OUT: start of each number that is left to Python, and its slot in `matrix`, or -1 - row
+        for a label.
+    outcome
+        IN: WITH_QID is 1 or 0 if rows must have or must not have a query id, -1 if the first
+        row decides; ZERO_AT is -1; the others are 0. OUT: what was found.
+    """
+    bits = matrix.view(np.int32)
+    end = np.uint64(size)
+    p = np.uint64(0)
+    row = first_row
+    line = 0
+    while p < end:
+        p = _skip_blanks(text, p)
+        code = OK
+        begun = not _ends_token(text[p])
+        if begun:
+            p, code = _parse_header(text, p, row, line, labels, runs, hards, outcome)
+        if begun and code == OK:
+            qid = np.uint64(0)
+            qid_bytes = 0
+            if outcome[RUNS]:
+                qid = np.uint64(runs[outcome[RUNS] - 1, 2] - 4)
+                qid_bytes = runs[outcome[RUNS] - 1, 3] - np.int64(qid)
+            for slot in range(row * width, row * width + width):
+                matrix[slot] = absent
+            p, begun, row, line, largest = _parse_plain(
+                text, p, end, row, line, qid, qid_bytes, base, width, absent, first_row,
+                matrix, labels, comments,
+            )  # fmt: skip
+            outcome[END_INDEX] = max(outcome[END_INDEX], largest)
+            if not begun:
+                continue
+            p, code = _parse_any_features(
+                text, p, row, base, width, lowest, highest, absent, matrix, bits, hards, outcome
+            )
+        if code == OK and text[p] == RETURN and text[p + ONE] != NEWLINE:
+            code = STRAY_RETURN
+        if code != OK:
+            outcome[CODE] = code
+            outcome[POSITION] = np.int64(p)
+            break
+        start = p
+        while text[p] != NEWLINE:
+            p += ONE
+        if begun:
+            if len(comments) and text[start] == HASH:
+                comments[row - first_row, 0] = np.int64(start + ONE)
+                comments[row - first_row, 1] = np.int64(p)
+            row += 1
+        p += ONE
+        line += 1
