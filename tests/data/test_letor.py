@@ -268,6 +268,12 @@ def test_an_option_that_does_not_exist_is_refused(options, message):
         parse_letor(b"1 qid:1 1:5\n", **options)
 
 
+def test_text_must_be_bytes():
+    assert parse_letor(bytearray(b"1 qid:1 1:5\n")).n_documents == 1
+    with pytest.raises(ParameterError, match=r"text must be bytes\. Got str"):
+        parse_letor("1 qid:1 1:5\n")
+
+
 def test_a_text_without_features_has_width_0():
     data = agrees_with_naive(b"1 qid:1\n0 qid:1 # b\n", document_ids=True)
     assert data.features.shape == (2, 0)

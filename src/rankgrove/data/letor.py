@@ -130,6 +130,8 @@ def parse_letor(
     options = _Options(
         index_base, absent, n_features, document_ids, split_queries, feature_names, n_jobs
     )
+    if not isinstance(text, (bytes, bytearray, memoryview)):
+        raise ParameterError(f"text must be bytes. Got {type(text).__name__}: encode it as UTF-8.")
     return _read(source_of_bytes(text, path), group, None, options)
 
 

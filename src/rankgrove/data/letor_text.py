@@ -204,123 +204,71 @@ def _note_hard(position, slot, hards, outcome):
 
 
 @kernel
-def _parse_plain(
-    text, p, size, row, line, qid, qid_bytes, base, width, absent, first_row,
-    matrix, labels, comments,
-):  # fmt: skip
-    """The features of `row`, from `p`, and rows after it, as long as all is plain.
+def _parse_plain(text, p, following, end_index, start, absent, matrix):
+    """Features with plain numbers and indices that rise; stops in front of anything else.
 
-    Plain are indices in rising order that have a column, numbers of up to 18 digits, and rows
-    with a label of one digit and the same query id as the row before them, if any: that id,
-    with its `qid:`, is `text[qid:qid + qid_bytes]`. The first row that is not plain is left to
-    others. Gives (place, begun, row, line, largest index + 1): the place is where that row
-    starts, or, if `begun`, where its features start.
+    Plain is -12 or 0.25, with up to 18 digits. Feature `index` goes to `matrix[start + index]`,
+    and `absent` to the gaps before it. Gives (place, least index that may come next).
 
-    This is where the time goes. It is one function because Numba counts references whenever an
-    array is passed on. Digit by digit is as fast here as eight digits at a time, which saves
-    instructions but waits for a longer chain of them.
+    This is where the time goes, so it calls nothing that takes an array: Numba would count
+    references. Digit by digit is as fast as eight digits at a time, which saves instructions
+    but waits for a longer chain of them.
     """
-    features = p
-    following = base
-    largest = base
-    start = row * width - base
+    gap = np.uint64(start + following)
     while True:
         token = p
         index = 0
-        digit = np.int64(text[p]) ^ ZERO
-        while digit <= 9:
-            index = index * 10 + digit
+        digit = np.uint64(text[p]) - np.uint64(ZERO)
+        while digit <= np.uint64(9):
+            index = index * 10 + np.int64(digit)
             p += ONE
-            digit = np.int64(text[p]) ^ ZERO
+            digit = np.uint64(text[p]) - np.uint64(ZERO)
         n_digits = np.int64(p - token)
-        if text[p] == COLON and following <= index < base + width and 1 <= n_digits <= 18:
-            p += ONE
-            negative = text[p] == MINUS
-            if negative:
-                p += ONE
-            number = p
-            mantissa = 0
-            digit = np.int64(text[p]) ^ ZERO
-            while digit <= 9:
-                mantissa = mantissa * 10 + digit
-                p += ONE
-                digit = np.int64(text[p]) ^ ZERO
-            n_digits = np.int64(p - number)
-            decimals = 0
-            if text[p] == DOT:
-                p += ONE
-                first = p
-                digit = np.int64(text[p]) ^ ZERO
-                while digit <= 9:
-                    mantissa = mantissa * 10 + digit
-                    p += ONE
-                    digit = np.int64(text[p]) ^ ZERO
-                decimals = np.int64(p - first)
-                n_digits += decimals
-            kind = PLAIN
-            value = np.float32(0.0)
-            if text[p] == BLANK:
-                p += ONE
-            elif p == number:
-                p, value, kind = _parse_word(text, p, negative)
-                negative = negative and kind == INFINITE
-            elif (text[p] | 32) == LETTER_E:
-                p, power, kind = _parse_exponent(text, p + ONE)
-                decimals -= power
-            elif not _ends_token(text[p]):
-                kind = MALFORMED
-            if kind == PLAIN:
-                if 1 <= n_digits <= 15 and 0 <= decimals <= 22:
-                    value = np.float32(mantissa / POWERS[np.uint64(TO_POWER + decimals)])
-                elif 1 <= n_digits <= 18:
-                    value, kind = decimal_to_float32(np.uint64(mantissa), -decimals)
-                else:
-                    kind = MALFORMED
-            if kind < PLAIN:
-                return features, True, row, line, largest
-            matrix[np.uint64(start + index)] = -value if negative else value
-            following = index + 1
-            continue
-
-        if p != token:
-            return features, True, row, line, largest
-        if text[p] == BLANK or text[p] == TAB:
-            p += ONE
-            continue
-        if text[p] == HASH:
-            while text[p] != NEWLINE:
-                p += ONE
-            if len(comments):
-                comments[row - first_row, 0] = np.int64(token + ONE)
-                comments[row - first_row, 1] = np.int64(p)
-        elif text[p] == RETURN:
-            p += ONE
-        if text[p] != NEWLINE:
-            return features, True, row, line, largest
+        if text[p] != COLON or not following <= index < end_index or not 1 <= n_digits <= 18:
+            return token, following
         p += ONE
-        largest = max(largest, following)
-        row += 1
-        line += 1
-        header = p
-        if p == size:
-            return header, False, row, line, largest
-        label = np.int64(text[p]) ^ ZERO
-        if label > 9 or text[p + ONE] != BLANK:
-            return header, False, row, line, largest
-        p += np.uint64(2)
-        for i in range(qid_bytes):
-            if text[p + np.uint64(i)] != text[qid + np.uint64(i)]:
-                return header, False, row, line, largest
-        p += np.uint64(qid_bytes)
-        # An id that goes on, or a q where no row has an id.
-        if (qid_bytes and text[p] != BLANK) or text[p] == LETTER_Q:
-            return header, False, row, line, largest
-        labels[row] = label
-        for slot in range(row * width, row * width + width):
-            matrix[slot] = absent
-        features = p
-        following = base
-        start = row * width - base
+        negative = text[p] == MINUS
+        if negative:
+            p += ONE
+        first = p
+        mantissa = 0
+        digit = np.uint64(text[p]) - np.uint64(ZERO)
+        while digit <= np.uint64(9):
+            mantissa = mantissa * 10 + np.int64(digit)
+            p += ONE
+            digit = np.uint64(text[p]) - np.uint64(ZERO)
+        n_digits = np.int64(p - first)
+        decimals = 0
+        if text[p] == DOT:
+            p += ONE
+            first = p
+            digit = np.uint64(text[p]) - np.uint64(ZERO)
+            while digit <= np.uint64(9):
+                mantissa = mantissa * 10 + np.int64(digit)
+                p += ONE
+                digit = np.uint64(text[p]) - np.uint64(ZERO)
+            decimals = np.int64(p - first)
+            n_digits += decimals
+        if not 1 <= n_digits <= 18:
+            return token, following
+        slot = np.uint64(start + index)
+        while gap < slot:
+            matrix[gap] = absent
+            gap += ONE
+        gap += ONE
+        if n_digits <= 15:
+            value = np.float32(mantissa / POWERS[np.uint64(TO_POWER + decimals)])
+        else:
+            value, kind = decimal_to_float32(np.uint64(mantissa), -decimals)
+            if kind != PLAIN:
+                return token, following
+        matrix[slot] = -value if negative else value
+        if text[p] != BLANK and text[p] != TAB:
+            if _ends_token(text[p]):
+                return p, index + 1
+            return token, following
+        following = index + 1
+        p += ONE
 
 
 @kernel
@@ -336,6 +284,80 @@ def _parse_feature(text, p):
         return -1, token, token, np.float32(0.0), MALFORMED
     end, value, kind = _parse_number(text, p + ONE)
     return index, p + ONE, end, value, kind
+
+
+@kernel
+def _parse_rows(
+    text, p, size, row, line, qid, qid_bytes, base, width, absent, first_row,
+    matrix, labels, comments,
+):  # fmt: skip
+    """The features of `row`, from `p`, and rows after it, as long as they are regular.
+
+    Regular are indices that rise and have a column, numbers that are not HARD, and rows with a
+    label of one digit and the same query id as the row before them, if any: that id, with its
+    `qid:`, is `text[qid:qid + qid_bytes]`. The first row that is not is left to others. Gives
+    (place, begun, row, line, largest index + 1): the place is where that row starts, or, if
+    `begun`, where its features start.
+    """
+    features = p
+    following = base
+    largest = base
+    while True:
+        while text[p] == BLANK or text[p] == TAB:
+            p += ONE
+        start = row * width - base
+        p, following = _parse_plain(text, p, following, base + width, start, absent, matrix)
+        if text[p] == BLANK or text[p] == TAB:
+            continue
+        gap = np.uint64(start + following)
+        if not _ends_token(text[p]):
+            index, _, p, value, kind = _parse_feature(text, p)
+            if kind < PLAIN or not following <= index < base + width:
+                return features, True, row, line, largest
+            while gap < np.uint64(start + index):
+                matrix[gap] = absent
+                gap += ONE
+            matrix[gap] = value
+            following = index + 1
+            continue
+        while gap < np.uint64(row * width + width):
+            matrix[gap] = absent
+            gap += ONE
+        largest = max(largest, following)
+
+        first = p + ONE
+        if text[p] == HASH:
+            while text[p] != NEWLINE:
+                p += ONE
+            if len(comments):
+                comments[row - first_row, 0] = np.int64(first)
+                comments[row - first_row, 1] = np.int64(p)
+        elif text[p] == RETURN:
+            p += ONE
+        if text[p] != NEWLINE:
+            return features, True, row, line, largest
+        p += ONE
+        row += 1
+        line += 1
+
+        header = p
+        if p == size:
+            return header, False, row, line, largest
+        label = np.int64(text[p]) ^ ZERO
+        if label > 9 or text[p + ONE] != BLANK:
+            return header, False, row, line, largest
+        p += np.uint64(2)
+        for i in range(qid_bytes):
+            if text[p + np.uint64(i)] != text[qid + np.uint64(i)]:
+                return header, False, row, line, largest
+        p += np.uint64(qid_bytes)
+        # An id that goes on, or a q where no row has an id.
+        if (qid_bytes and text[p] != BLANK) or text[p] == LETTER_Q:
+            return header, False, row, line, largest
+        p += np.uint64(qid_bytes > 0)
+        labels[row] = label
+        features = p
+        following = base
 
 
 @kernel
@@ -478,9 +500,7 @@ def parse_chunk(
             if outcome[RUNS]:
                 qid = np.uint64(runs[outcome[RUNS] - 1, 2] - 4)
                 qid_bytes = runs[outcome[RUNS] - 1, 3] - np.int64(qid)
-            for slot in range(row * width, row * width + width):
-                matrix[slot] = absent
-            p, begun, row, line, largest = _parse_plain(
+            p, begun, row, line, largest = _parse_rows(
                 text, p, end, row, line, qid, qid_bytes, base, width, absent, first_row,
                 matrix, labels, comments,
             )  # fmt: skip

@@ -1,0 +1,76 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove convert`: from one file format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rankgrove.cli.console import count, show, show_json, warn
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.errors import ParameterError
+
+
+@takes_reading
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The file to read.")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="The file to write: .csv, .tsv or .parquet, else LETOR; .gz and .zst compress.",
+        ),
+    ],
+    out_index_base: Annotated[
+        int | None,
+        typer.Option(metavar="0|1", help="Number of the first feature in a LETOR file OUT."),
+    ] = None,
+    out_absent: Annotated[
+        str | None,
+        typer.Option(metavar="zero|missing", help="Which values a LETOR file OUT leaves out."),
+    ] = None,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Write a data file in another format, chosen by the name of OUT.
+
+    rankgrove convert train.txt train.parquet
+
+    rankgrove convert train.csv train.txt.gz --label grade --qid query
+    """
+    from rankgrove.data.files import format_of, losses, write_data
+
+    options: dict[str, Any] = {"index_base": out_index_base, "absent": out_absent}
+    given = {name: value for name, value in options.items() if value is not None}
+    if given and format_of(target) != "letor":
+        named = " and ".join(f"--out-{name.replace('_', '-')}" for name in given)
+        raise ParameterError(f"{named} must be used with a LETOR file OUT. Got '{target}'.")
+    data = reading.read(source)
+    write_data(data, target, n_jobs=reading.n_jobs, **given)
+    lost = losses(data, target)
+    for loss in lost:
+        warn(loss)
+    size = target.stat().st_size
+    if json:
+        show_json(
+            {
+                "source": str(source),
+                "target": str(target),
+                "format": format_of(target),
+                "documents": data.n_documents,
+                "queries": data.n_queries,
+                "features": data.n_features,
+                "document_ids": data.document_ids is not None,
+                "bytes": size,
+                "warnings": lost,
+            }
+        )
+        return
+    show(
+        f"Wrote {target}: {count(data.n_documents, 'document')}, "
+        f"{count(data.n_queries, 'query', 'queries')}, {count(data.n_features, 'feature')}, "
+        f"{count(size, 'byte')}."
+    )

@@ -1,0 +1,208 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove evaluate`: measure scores on a data file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from rankgrove.cli.console import make_table, show, show_json
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.errors import ParameterError, unknown_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.metrics.base import Metric
+    from rankgrove.metrics.evaluate import Evaluation
+
+DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
+
+
+@takes_reading
+def evaluate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[SCORES] DATA",
+            help="A file of scores, one a line in the order of the data, unless --column is "
+            "given; and the data.",
+        ),
+    ],
+    column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|NUMBER", help="Take this feature as the score; numbers are from 1."
+        ),
+    ] = None,
+    score_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="SCORES is a CSV or TSV file: take this column."),
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="SCORES is a TREC run, matched by document ids.")
+    ] = False,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics",
+            "-m",
+            metavar="LIST",
+            help="Metrics with commas between, as listed by 'rankgrove metrics'. "
+            "By default ndcg@10,map,mrr,err.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOOL",
+            help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn.",
+        ),
+    ] = None,
+    per_query: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
+    ] = None,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Measure scores: the mean of each metric over the queries.
+
+    rankgrove evaluate scores.txt test.txt -m "ndcg@10,map(relevant>=2)"
+
+    rankgrove evaluate test.txt --column 25
+    """
+    from rankgrove.metrics.evaluate import evaluate as measure
+
+    chosen = choose_metrics(metrics or [], preset)
+    scores_file, data_file = _sort_files(files, column, score_column, run)
+    data = _read_data(data_file, reading, chosen, run, column is not None)
+    scores = _scores(scores_file, data, column, score_column, run)
+    table = measure(data, scores, chosen, n_jobs=reading.n_jobs)
+    if per_query is not None:
+        write_per_query(data, table, per_query)
+    if json:
+        show_json(
+            {
+                "data": str(data_file),
+                "scores": str(scores_file) if scores_file else {"column": column},
+                "documents": data.n_documents,
+                "queries": data.n_queries,
+                "metrics": table.to_dict(),
+            }
+        )
+        return
+    show(metrics_table(table))
+    if per_query is not None:
+        show("", f"The values of each query are in {per_query}")
+
+
+def choose_metrics(lists: list[str], preset: str | None) -> list[Metric]:
+    """The metrics named in these lists, or the default ones that the preset knows."""
+    from rankgrove.metrics.spec import PRESETS, _split_arguments, parse_metrics
+
+    names = [name for part in lists for name in _split_arguments(part) if name]
+    if lists and not names:
+        raise ParameterError("--metrics must name at least one metric. Got none.")
+    if not lists:
+        if preset is not None and preset not in PRESETS:
+            raise unknown_name("preset", preset, PRESETS)
+        known = PRESETS[preset] if preset else None
+        names = [
+            name for name in DEFAULT_METRICS if known is None or name.partition("@")[0] in known
+        ]
+    return parse_metrics(names, preset=preset)
+
+
+def metrics_table(table: Evaluation) -> Table:
+    """One row a metric."""
+    numeric = ["mean", "std.error", "queries", "skipped"]
+    shown = make_table("metric", *numeric, right=numeric)
+    for name, result in table.results.items():
+        error = result.standard_error
+        shown.add_row(
+            name,
+            f"{result.mean:.4f}",
+            "-" if math.isnan(error) else f"{error:.4f}",
+            f"{result.counted:,}",
+            f"{result.skipped:,}",
+        )
+    return shown
+
+
+def write_per_query(data: Dataset, table: Evaluation, path: Path) -> None:
+    """A row a query: its id, and its value under each metric, empty where it was skipped."""
+    from rankgrove.data.files import format_of
+    from rankgrove.data.streams import open_for_writing
+
+    columns = [table.per_query(name).tolist() for name in table]
+    with open_for_writing(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        rows = csv.writer(
+            text, delimiter="\t" if format_of(path) == "tsv" else ",", lineterminator="\n"
+        )
+        rows.writerow(["qid", *table])
+        for qid, *values in zip(data.query_ids.tolist(), *columns, strict=True):
+            rows.writerow([qid, *("" if math.isnan(value) else value for value in values)])
+        text.flush()
+        text.detach()
+
+
+def _sort_files(
+    files: list[Path], column: str | None, score_column: str | None, run: bool
+) -> tuple[Path | None, Path]:
+    """The file of scores, if one is needed, and the data file."""
+    if column is not None:
+        if score_column is not None or run:
+            raise ParameterError(
+                "--column must not be used with --score-column or --run. Got both: scores come "
+                "from a feature of DATA or from a file."
+            )
+        if len(files) != 1:
+            raise ParameterError(f"--column must be used with DATA only. Got {len(files)} files.")
+        return None, files[0]
+    if score_column is not None and run:
+        raise ParameterError("only one of --score-column and --run must be given. Got both.")
+    if len(files) != 2:
+        raise ParameterError(
+            f"a file of scores and a data file must be given, or a data file and --column. "
+            f"Got {len(files)} files."
+        )
+    return files[0], files[1]
+
+
+def _read_data(
+    path: Path, reading: Reading, metrics: list[Metric], run: bool, with_features: bool
+) -> Dataset:
+    """What measuring needs of the data: document ids and features only where they are used."""
+    from rankgrove.data.files import format_of
+
+    changes: dict[str, Any] = {}
+    if run or any(metric.ties == "document_id" for metric in metrics):
+        changes["document_ids"] = True
+    if not with_features and format_of(path) != "letor":
+        changes["features"] = []
+    return reading.read(path, **changes)
+
+
+def _scores(
+    path: Path | None, data: Dataset, column: str | None, score_column: str | None, run: bool
+) -> NDArray[np.float64]:
+    from rankgrove.cli import scores
+
+    if path is None:
+        return scores.scores_from_feature(data, column or "")
+    if run:
+        return scores.scores_from_run(path, data)
+    if score_column is not None:
+        return scores.scores_from_table(path, score_column, data.n_documents)
+    return scores.scores_from_lines(path, data.n_documents)

@@ -1,0 +1,147 @@
+"""The `rankgrove` command: its commands, and what its exit codes and errors look like.
+
+0 done, 1 the work failed, 2 the call was wrong, 130 interrupted, 141 nobody reads the output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rankgrove.cli.console import PROGRAM
+from rankgrove.cli.convert import convert
+from rankgrove.cli.evaluate import evaluate
+from rankgrove.cli.inspect_ import inspect
+from rankgrove.cli.interrupts import watch_interrupts
+from rankgrove.cli.metrics import metrics
+from rankgrove.cli.options import OPTION_NAMES
+from rankgrove.cli.quickstart import quickstart
+from rankgrove.cli.warmup import warmup
+from rankgrove.errors import ParameterError, RankgroveError
+
+FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+
+# The base of all that is wrong with a command line; Typer does not export it by name.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class _Group(TyperGroup):
+    """Turns errors into one line on stderr and an exit code, however the command is started."""
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
+        extra = {key: extra[key] for key in extra.keys() & {"obj"}}
+        sys.exit(self._run(sys.argv[1:] if args is None else list(args), extra))
+
+    def _run(self, args: list[str], extra: dict[str, Any]) -> int:
+        for stream in (sys.stdout, sys.stderr):
+            # A terminal that lacks a character shows a question mark, not a traceback.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")
+        with watch_interrupts() as interrupts:
+            try:
+                code = self._invoke(args, extra)
+                sys.stdout.flush()
+                return code
+            except BaseException as error:
+                if interrupts.seen or isinstance(error, KeyboardInterrupt):
+                    print(f"{PROGRAM}: interrupted", file=sys.stderr)
+                    return INTERRUPTED
+                return _explain(error)
+
+    def _invoke(self, args: list[str], extra: dict[str, Any]) -> int:
+        try:
+            with self.make_context(PROGRAM, args, **extra) as context:
+                self.invoke(context)
+        except typer.Exit as end:
+            return end.exit_code
+        return 0
+
+
+app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)
+for command in (quickstart, inspect, evaluate, convert, metrics, warmup):
+    app.command(command.__name__)(command)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from rankgrove import __version__  # noqa: PLC0415 (--help does not need it)
+
+        print(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Learning to rank: from a data file to numbers one can trust.
+
+    New here? Run: rankgrove quickstart
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(MISUSED)
+
+
+def run() -> None:
+    """The entry point of the `rankgrove` command."""
+    try:
+        app()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            # An executor that is interrupted while it starts a thread does not know of it, and
+            # Python would wait for that thread for ever. Nothing is left to do: files that were
+            # being written are gone.
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
+
+
+def _explain(error: BaseException) -> int:
+    """Say what went wrong, if it is of a kind that is expected, and give the exit code."""
+    if isinstance(error, _UsageError):
+        command = error.ctx.command_path if error.ctx else PROGRAM
+        message = " ".join(error.format_message().split())
+        end = "" if message.endswith((".", "?")) else "."
+        return _fail(f"{message}{end} See '{command} --help'.", MISUSED)
+    if isinstance(error, RankgroveError):
+        code = MISUSED if isinstance(error, ParameterError) else FAILED
+        return _fail(_in_option_names(str(error)), code)
+    if isinstance(error, BrokenPipeError):
+        # What is still buffered must not fail again when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return BROKEN_PIPE
+    if isinstance(error, MemoryError):
+        return _fail("not enough memory for this. Use less data at a time.", FAILED)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{place}{error.strerror or error}.", FAILED)
+    raise error
+
+
+def _fail(message: str, code: int) -> int:
+    for line in message.splitlines():
+        print(f"{PROGRAM}: error: {line}", file=sys.stderr)
+    return code
+
+
+def _in_option_names(message: str) -> str:
+    """The library's parameter names as the options they are here: `--absent zero`."""
+    names = "|".join(OPTION_NAMES)
+
+    def option(match: re.Match[str]) -> str:
+        name = match["name"].replace("_", "-")
+        return f"--{name} {match['value'].strip(chr(39))}" if match["value"] else f"--{name}"
+
+    value = r"(?:(?P<value>'\w+'|\d+)|True|(?=[\s.,:(]))"
+    return re.sub(rf"\b(?P<name>{names})={value}", option, message)

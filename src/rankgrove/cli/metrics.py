@@ -1,0 +1,147 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove metrics`: what can be measured, from the registry of metrics."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from rankgrove.cli.console import DIM, heading, make_table, show, show_json
+from rankgrove.cli.options import Json
+
+if TYPE_CHECKING:
+    from rankgrove.metrics.base import Metric
+
+TIE_POLICIES = {
+    "worst": "the less relevant document first: a tie counts against the model",
+    "best": "the more relevant document first",
+    "stable": "the order of the rows",
+    "expected": "the exact mean over all orders of the tied documents",
+    "document_id": "by document id, descending, as trec_eval; needs document ids",
+}
+EMPTY_POLICIES = {
+    "skip": "left out of the mean",
+    "zero": "counts as 0",
+    "one": "counts as 1",
+}
+
+
+def metrics(
+    name: Annotated[str | None, typer.Argument(help="Show all of this one: ndcg.")] = None,
+    json: Json = False,
+) -> None:
+    """List the metrics and their policies, or show all of one.
+
+    Write them as: ndcg@10   map@100(ties=expected, relevant>=2)   err(r/4)
+    """
+    from rankgrove.metrics.spec import METRICS, PRESETS
+
+    chosen = METRICS if name is None else {m.name: m for m in [_find(name)]}
+    if json:
+        show_json(
+            {
+                "metrics": [_describe(metric) for metric in chosen.values()],
+                "ties": TIE_POLICIES,
+                "empty": EMPTY_POLICIES,
+                "presets": {
+                    preset: {m: p for m, p in known.items() if m in chosen}
+                    for preset, known in PRESETS.items()
+                },
+            }
+        )
+    elif name is None:
+        _show_all(list(chosen.values()))
+    else:
+        _show_one(next(iter(chosen.values())))
+
+
+def _find(name: str) -> type[Metric]:
+    """The metric of a name or alias, with or without cut-off and arguments."""
+    from rankgrove.errors import unknown_name
+    from rankgrove.metrics.spec import METRICS
+
+    wanted = name.lower().partition("@")[0].partition("(")[0].strip()
+    for metric in METRICS.values():
+        if wanted in (metric.name, *metric.aliases):
+            return metric
+    raise unknown_name("metric", name, METRICS)
+
+
+def _describe(metric: type[Metric]) -> dict[str, Any]:
+    return {
+        "name": metric.name,
+        "aliases": list(metric.aliases),
+        "title": metric.title,
+        "formula": metric.formula,
+        "has_cutoff": metric.has_cutoff,
+        "parameters": {
+            field.name: field.default
+            for field in fields(metric)
+            if metric.has_cutoff or field.name != "k"
+        },
+        "expected_ties": metric.expected_ties,
+        "reference": metric.reference,
+    }
+
+
+def _parameters(metric: type[Metric], values: dict[str, Any]) -> str:
+    shown = [metric.show_parameter(name, value) for name, value in values.items() if name != "k"]
+    cutoff = [f"@{values['k'] or 'k'}"] if "k" in values else []
+    return ", ".join(cutoff + shown)
+
+
+def _show_all(metrics: list[type[Metric]]) -> None:
+    from rankgrove.metrics.spec import PRESETS
+
+    table = make_table("metric", "what it is, its formula, its parameters and their defaults")
+    for metric in metrics:
+        what = Text(metric.title)
+        if metric.aliases:
+            what.append(f" (also: {', '.join(metric.aliases)})")
+        what.append(f"\n{metric.formula}", style=DIM)
+        what.append(f"\n{_parameters(metric, _describe(metric)['parameters'])}", style=DIM)
+        table.add_row(metric.name, what)
+    presets = make_table("preset", "metrics with the policies of that tool")
+    for preset, known in PRESETS.items():
+        presets.add_row(preset, ", ".join(known))
+    show(table, "", _policy_table("ties", TIE_POLICIES), "")
+    show(_policy_table("empty", EMPTY_POLICIES), "", presets, "")
+    show(
+        "Write them as: ndcg@10   map@100(ties=expected, relevant>=2)   err(r/4)",
+        "See all of one, and what a preset makes of it: rankgrove metrics ndcg",
+    )
+
+
+def _show_one(metric: type[Metric]) -> None:
+    from rankgrove.metrics.spec import PRESETS
+
+    described = _describe(metric)
+    table = make_table("", "")
+    if metric.aliases:
+        table.add_row("also", ", ".join(metric.aliases))
+    table.add_row("formula", metric.formula)
+    table.add_row("parameters", _parameters(metric, described["parameters"]))
+    table.add_row("ties=expected", metric.expected_ties)
+    table.add_row("reference", metric.reference)
+    for preset, known in PRESETS.items():
+        if metric.name in known:
+            table.add_row(f"preset {preset}", _parameters(metric, known[metric.name]))
+    name = heading(metric.name)
+    name.append(f"  {metric.title}", style="not bold")
+    show(name, "", table, "", _policy_table("ties", TIE_POLICIES), "")
+    show(_policy_table("empty", EMPTY_POLICIES))
+
+
+def _policy_table(parameter: str, policies: dict[str, str]) -> Table:
+    meanings = {
+        "ties": "what is done among documents of equal score",
+        "empty": "what a query without a relevant document (or pair) is worth",
+    }
+    table = make_table(f"{parameter}=", meanings[parameter])
+    for policy, meaning in policies.items():
+        table.add_row(policy, meaning)
+    return table

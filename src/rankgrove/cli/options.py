@@ -1,0 +1,125 @@
+"""The options that commands share: `--json`, and how a data file is to be read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from rankgrove.data.dataset import Dataset
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+_TABLES = "How CSV, TSV and Parquet files are read"
+_LETOR = "How LETOR files are read (all other names)"
+_ANY = "How any file is read"
+
+
+def _column(help: str) -> Any:
+    return typer.Option(metavar="NAME", help=help, rich_help_panel=_TABLES)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a data file is to be read; None leaves it to the reader."""
+
+    label: Annotated[str | None, _column("Column of labels; 'label' by default.")] = None
+    qid: Annotated[str | None, _column("Column of query ids; 'qid' by default.")] = None
+    weight: Annotated[str | None, _column("Column of query weights.")] = None
+    base_score: Annotated[str | None, _column("Column of base scores.")] = None
+    document_id: Annotated[str | None, _column("Column of document ids.")] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Feature columns, with commas between; by default all others.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None
+    index_base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|0|1", help="Number of the first feature.", rich_help_panel=_LETOR
+        ),
+    ] = None
+    absent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="zero|missing", help="What an absent feature is.", rich_help_panel=_LETOR
+        ),
+    ] = None
+    n_features: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Number of features.", rich_help_panel=_LETOR),
+    ] = None
+    document_ids: Annotated[
+        bool | None,
+        typer.Option(
+            "--document-ids",
+            help="Take document ids: LETOR's comments, or a table's column 'document_id'.",
+            rich_help_panel=_ANY,
+        ),
+    ] = None
+    group: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Number of documents of each query, one a line; where there is no qid.",
+            rich_help_panel=_ANY,
+        ),
+    ] = None
+    split_queries: Annotated[
+        str | None,
+        typer.Option(
+            metavar="error|group",
+            help="What to do if the rows of a query are not together.",
+            rich_help_panel=_ANY,
+        ),
+    ] = None
+    n_jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Threads; all CPUs by default.", rich_help_panel=_ANY),
+    ] = None
+
+    def read(self, path: Path, **changes: Any) -> Dataset:
+        """The data of a file, read with these options and changes."""
+        from rankgrove.data.files import read_data  # noqa: PLC0415 (--help is quick without it)
+
+        options = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.features is not None:
+            options["features"] = [name.strip() for name in self.features.split(",")]
+        if self.index_base is not None and self.index_base.isdecimal():
+            options["index_base"] = int(self.index_base)
+        return read_data(path, **options | changes)
+
+
+OPTION_NAMES = tuple(field.name for field in fields(Reading))
+
+
+def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Reading`, which it takes as one argument `reading`."""
+    added = get_type_hints(Reading, include_extras=True)
+    hints = get_type_hints(command, include_extras=True)
+    hints = {name: hint for name, hint in hints.items() if name != "reading"} | added
+
+    @functools.wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        reading = Reading(**{name: arguments.pop(name) for name in added})
+        command(**arguments, reading=reading)
+
+    parameters = inspect.signature(command).parameters.values()
+    own = [p.replace(annotation=hints[p.name]) for p in parameters if p.name != "reading"]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    more = [
+        inspect.Parameter(name, keyword, default=None, annotation=hint)
+        for name, hint in added.items()
+    ]
+    wrapper.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = hints
+    return wrapper

@@ -1,0 +1,193 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove quickstart`: a data set, what is in it, and what rankings of it are worth."""
+
+from __future__ import annotations
+
+import json as json_text
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+
+from rankgrove.cli.console import heading, make_table, show, show_json
+from rankgrove.cli.evaluate import DEFAULT_METRICS
+from rankgrove.cli.inspect_ import label_table
+from rankgrove.cli.options import Json
+from rankgrove.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.metrics.evaluate import Evaluation
+
+# As many features as LETOR 4.0, and fewer documents a query than web search has, so that the
+# files are small: 16 MB of text in all.
+_FEATURES = 46
+_MEAN_DOCUMENTS = 40.0
+_SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
+_SEED = 0
+
+_MARKER = "quickstart.json"
+_MADE_BY = "rankgrove quickstart"
+_BEST_SCORES = "best.txt"
+
+
+def quickstart(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
+        "rankgrove-quickstart"
+    ),
+    queries: Annotated[
+        int, typer.Option(min=10, metavar="N", help="How many queries to make, 10 or more.")
+    ] = 1000,
+    json: Json = False,
+) -> None:
+    """Start here: make a small data set and measure rankings of it.
+
+    The same number of queries gives the same files, byte for byte.
+    """
+    from rankgrove.data.describe import describe
+
+    def say(*text: RenderableType) -> None:
+        if not json:
+            show(*text)
+
+    _claim_directory(out, queries)
+    parts = _make_parts(queries)
+    files = _write_files(parts, out)
+    say(_parts_table(parts, files), "")
+    say(f"The best possible scores of test are in {files['best']}", "")
+    found = describe(parts["train"])
+    say(heading("labels of train"), label_table(found), "")
+    feature = _best_feature(parts["train"])
+    results = _measure(parts["test"], feature)
+    say(heading("rankings of test"), _results_table(results, feature, parts["test"]), "")
+    commands = [
+        ["rankgrove", "inspect", files["train"]],
+        ["rankgrove", "evaluate", files["test"], "--column", str(feature + 1)],
+        ["rankgrove", "evaluate", files["best"], files["test"]],
+        ["rankgrove", "metrics"],
+    ]
+    following = [shlex.join(command) for command in commands]
+    say(heading("what to run next"), *(f"  {command}" for command in following))
+    if json:
+        show_json(
+            {
+                "files": files,
+                "parts": {
+                    name: {"documents": part.n_documents, "queries": part.n_queries}
+                    for name, part in parts.items()
+                },
+                "train": found.to_dict(),
+                "feature": {"number": feature + 1, "name": parts["train"].feature_names[feature]},
+                "results": {name: result.to_dict() for name, result in results.items()},
+                "next": following,
+            }
+        )
+
+
+def _claim_directory(out: Path, queries: int) -> None:
+    """Make the directory, unless it holds something that is not from an earlier quickstart.
+
+    The marker is written first, so that an interrupted quickstart can be run again.
+    """
+    from rankgrove.data.streams import open_for_writing
+
+    if out.exists() and not out.is_dir():
+        raise ParameterError(f"--out must be a directory. Got the file '{out}': name another.")
+    if out.is_dir() and any(out.iterdir()) and not _is_ours(out / _MARKER):
+        raise ParameterError(
+            f"--out must be a new or empty directory, or that of an earlier quickstart. "
+            f"Got '{out}', which holds other files: name another."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    made = {"made_by": _MADE_BY, "queries": queries, "features": _FEATURES, "seed": _SEED}
+    with open_for_writing(out / _MARKER) as stream:
+        stream.write(json_text.dumps(made, indent=2).encode() + b"\n")
+
+
+def _is_ours(marker: Path) -> bool:
+    try:
+        made = json_text.loads(marker.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(made, dict) and made.get("made_by") == _MADE_BY
+
+
+def _make_parts(queries: int) -> dict[str, Dataset]:
+    """Train, vali and test, with the best possible scores as their base scores."""
+    from rankgrove.data.synthetic import make_web_search
+
+    data, best = make_web_search(
+        queries, _FEATURES, mean_documents=_MEAN_DOCUMENTS, seed=_SEED, best_scores=True
+    )
+    parts = replace(data, base_scores=best).split(*_SHARES.values(), seed=_SEED)
+    return dict(zip(_SHARES, parts, strict=True))
+
+
+def _write_files(parts: dict[str, Dataset], out: Path) -> dict[str, str]:
+    import numpy as np
+
+    from rankgrove.data.files import write_data
+    from rankgrove.data.streams import open_for_writing
+
+    files = {name: str(out / f"{name}.txt") for name in parts}
+    for name, part in parts.items():
+        write_data(part, files[name])
+    files["best"] = str(out / _BEST_SCORES)
+    with open_for_writing(files["best"]) as stream:
+        stream.write(b"# The best possible scores of the documents of test.txt\n")
+        best = np.asarray(parts["test"].base_scores).tolist()
+        stream.writelines(b"%r\n" % score for score in best)
+    return files
+
+
+def _best_feature(train: Dataset) -> int:
+    """The feature that ranks the training documents best when taken as the score."""
+    from rankgrove.cli.scores import feature_scores
+    from rankgrove.metrics.evaluate import evaluate
+
+    means = [
+        evaluate(train, feature_scores(train, column), "ndcg@10")["ndcg@10"]
+        for column in range(train.n_features)
+    ]
+    return max(range(train.n_features), key=means.__getitem__)
+
+
+def _measure(test: Dataset, feature: int) -> dict[str, Evaluation]:
+    """What a random order, one feature and the best possible scores are worth on test."""
+    import numpy as np
+
+    from rankgrove.cli.scores import feature_scores
+    from rankgrove.metrics.evaluate import evaluate
+
+    rankings = {
+        "random": np.random.default_rng(_SEED).random(test.n_documents),
+        "feature": feature_scores(test, feature),
+        "best": np.asarray(test.base_scores),
+    }
+    return {name: evaluate(test, scores, DEFAULT_METRICS) for name, scores in rankings.items()}
+
+
+def _parts_table(parts: dict[str, Dataset], files: dict[str, str]) -> Table:
+    numeric = ["documents", "queries", "features"]
+    table = make_table("file", *numeric, right=numeric)
+    for name, part in parts.items():
+        sizes = (part.n_documents, part.n_queries, part.n_features)
+        table.add_row(files[name], *(f"{size:,}" for size in sizes))
+    return table
+
+
+def _results_table(results: dict[str, Evaluation], feature: int, test: Dataset) -> Table:
+    name = test.feature_names[feature]
+    rankings = {
+        "random": "random order",
+        "feature": f"feature {feature + 1} ({name}), the best one on train",
+        "best": "best possible scores",
+    }
+    table = make_table("ranked by", *DEFAULT_METRICS, right=DEFAULT_METRICS)
+    for ranking, what in rankings.items():
+        table.add_row(what, *(f"{results[ranking][metric]:.4f}" for metric in DEFAULT_METRICS))
+    return table

@@ -1,0 +1,111 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove warmup`: compile every kernel ahead, so that no later command waits for it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rankgrove.cli.console import count, show, show_json
+from rankgrove.cli.options import Json
+
+
+def _warm_synthetic() -> None:
+    from rankgrove.data.synthetic import make_web_search
+
+    make_web_search(3, 20, mean_documents=5.0)
+
+
+def _warm_letor() -> None:
+    from rankgrove.data.letor import parse_letor, write_letor
+    from rankgrove.data.rows import GrowingRows
+
+    # A query in two pieces is brought together, which moves rows.
+    data = parse_letor(b"1 qid:1 2:1\n0 qid:2 1:1\n0 qid:1 1:1\n", split_queries="group")
+    with tempfile.TemporaryDirectory() as directory:
+        write_letor(data, Path(directory) / "data.txt")
+    # Columns that turn up late, or not at all, are only met in long files.
+    rows = GrowingRows("", 1, 0.0)
+    rows.reserve(2)
+    rows.widen(2, 3, 0, 3)
+    rows.finish(2, 2)
+
+
+def _warm_describe() -> None:
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.data.describe import describe
+
+    # Equal rows with different labels, so that repeats and contradictions are looked for.
+    describe(Dataset.from_arrays([[0.0, 1.0]] * 4, [0, 1, 0, 1], group=[2, 2]))
+
+
+def _warm_metrics() -> None:
+    from rankgrove.metrics.evaluate import evaluate
+    from rankgrove.metrics.spec import METRICS, parse_metric
+    from rankgrove.metrics.ties import TIES
+
+    metrics = [
+        parse_metric(f"{metric.name}{'@3' if metric.has_cutoff else ''}(ties={ties})")
+        for metric in METRICS.values()
+        for ties in TIES
+    ]
+    # Fractions and whole grades are ranked by different kernels.
+    for labels in ([2, 0, 1, 0, 1, 0, 0], [2, 0, 0.5, 0, 1, 0, 0]):
+        evaluate(labels, [3, 2, 2, 1, 0, 0, 1], metrics, group=[4, 3], document_ids=list("abcdefg"))
+        for metric in metrics:
+            metric.swap_deltas(labels)
+
+
+# All that `warmup` runs, on tiny data; a module with kernels adds what runs them.
+STEPS: dict[str, Callable[[], None]] = {
+    "synthetic data": _warm_synthetic,
+    "LETOR files": _warm_letor,
+    "descriptions": _warm_describe,
+    "metrics": _warm_metrics,
+}
+
+
+def warmup(json: Json = False) -> None:
+    """Compile everything ahead, so that no later command waits for it.
+
+    What is compiled is kept on disk, until Rankgrove, Numba or the machine changes.
+    """
+    seconds = {}
+    width = max(map(len, STEPS))
+    for name, step in STEPS.items():
+        start = time.perf_counter()
+        step()
+        seconds[name] = time.perf_counter() - start
+        if not json:
+            show(f"{name:<{width}}  {seconds[name]:5.1f} s")
+    stats = [kernel.stats for kernel in find_kernels() if kernel.signatures]
+    compiled = sum(sum(stat.cache_misses.values()) for stat in stats)
+    loaded = sum(sum(stat.cache_hits.values()) for stat in stats)
+    directories = sorted({str(stat.cache_path) for stat in stats})
+    if json:
+        show_json(
+            {
+                "seconds": seconds,
+                "compiled": compiled,
+                "loaded": loaded,
+                "cache_directories": directories,
+            }
+        )
+        return
+    show(f"{'all':<{width}}  {sum(seconds.values()):5.1f} s", "")
+    show(f"{count(compiled, 'kernel')} compiled, {loaded:,} found in the cache:")
+    show(*(f"  {directory}" for directory in directories))
+
+
+def find_kernels() -> Iterator[Any]:
+    """The kernels of all modules of Rankgrove that are imported, compiled or not."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("rankgrove."):
+            for value in list(vars(module).values()):
+                function = getattr(value, "py_func", None)
+                if getattr(function, "__module__", None) == name:
+                    yield value

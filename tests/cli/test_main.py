@@ -1,0 +1,236 @@
+"""The command as a whole: help, exit codes, error lines, pipes and interrupts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import rankgrove
+from rankgrove.cli.main import _in_option_names
+
+COMMANDS = ["quickstart", "inspect", "evaluate", "convert", "metrics", "warmup"]
+
+
+def error_line(result):
+    """The one line that a failed call leaves on stderr; it must leave nothing on stdout."""
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("rankgrove: error: ")
+    return lines[0].removeprefix("rankgrove: error: ")
+
+
+def test_version_is_that_of_the_package(cli):
+    assert cli("--version").stdout == f"rankgrove {rankgrove.__version__}\n"
+
+
+def test_help_lists_every_command(cli):
+    result = cli("--help")
+    assert result.exit_code == 0
+    assert all(command in result.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(cli, command):
+    result = cli(command, "--help")
+    assert result.exit_code == 0
+    assert "--json" in result.stdout
+
+
+def test_call_without_a_command_shows_the_help_and_is_wrong(cli):
+    result = cli()
+    assert result.exit_code == 2
+    assert "quickstart" in result.stdout
+
+
+def test_help_needs_no_heavy_module():
+    code = """
+import sys
+from rankgrove.cli.main import app
+try:
+    app(["--help"])
+except SystemExit:
+    print(sorted({"numpy", "numba", "pyarrow", "narwhals"} & sys.modules.keys()))
+"""
+    result = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert result.endswith("\n[]\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["inspct"], "Did you mean 'inspect'?"),
+        (["inspect"], "Missing argument"),
+        (["metrics", "--nonsense"], "No such option: --nonsense"),
+        (["metrics", "nonsense"], "metric must be one of ndcg"),
+        (["quickstart", "--queries", "many"], "Invalid value for '--queries'"),
+        (["quickstart", "--queries", "9"], "Invalid value for '--queries'"),
+        (["evaluate", "data.txt"], "Got 1 files"),
+    ],
+)
+def test_wrong_call_has_exit_code_2_and_one_line(cli, args, problem):
+    result = cli(*args)
+    assert result.exit_code == 2
+    assert problem in error_line(result)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["inspect", "FILE"],
+        ["convert", "FILE", "out.csv"],
+        ["evaluate", "FILE", "--column", "1"],
+        ["evaluate", "FILE", "data.txt"],
+    ],
+)
+@pytest.mark.parametrize("name", ["absent.txt", "absent.csv", "absent.parquet"])
+def test_missing_file_has_exit_code_1_and_is_named(cli, data, args, name):
+    result = cli(*[name if arg == "FILE" else arg for arg in args])
+    assert result.exit_code == 1
+    assert error_line(result).startswith(name)
+
+
+@pytest.mark.parametrize("name", ["folder", "folder.csv", "folder.parquet"])
+def test_directory_has_exit_code_1_and_is_named(cli, tmp_path, name):
+    (tmp_path / name).mkdir()
+    result = cli("inspect", name)
+    assert result.exit_code == 1
+    assert error_line(result).startswith(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["data.txt", "data.csv", "data.tsv", "data.parquet", "data.txt.gz", "data.csv.gz"]
+)
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\1\2\xff\xfe" * 50, b"these are no data\nat all\n", b"\x1f\x8bgarbage"]
+)
+def test_garbage_has_exit_code_1_and_is_named(cli, write, name, content):
+    write(name, content)
+    result = cli("inspect", name)
+    assert result.exit_code == 1
+    assert name in error_line(result)
+
+
+def test_option_of_another_format_is_refused_by_its_name(cli, data, write):
+    result = cli("inspect", data, "--label", "grade")
+    assert result.exit_code == 2
+    assert "--label" in error_line(result)
+    write("data.csv", "label,qid,f\n1,1,1\n")
+    result = cli("inspect", "data.csv", "--absent", "missing")
+    assert result.exit_code == 2
+    assert "--absent" in error_line(result)
+
+
+def test_split_query_is_refused_with_the_option_that_allows_it(cli, write):
+    write("split.txt", "1 qid:1 1:1\n1 qid:2 1:1\n0 qid:1 1:2\n")
+    result = cli("inspect", "split.txt")
+    assert result.exit_code == 1
+    assert "--split-queries group" in error_line(result)
+    assert cli("inspect", "split.txt", "--split-queries", "group").exit_code == 0
+
+
+def test_parameters_in_messages_become_options():
+    assert _in_option_names("pass split_queries='group' now") == "pass --split-queries group now"
+    assert _in_option_names("read with document_ids=True.") == "read with --document-ids."
+    assert _in_option_names("pass index_base=0 or") == "pass --index-base 0 or"
+    assert _in_option_names("take in features=.") == "take in --features."
+    assert _in_option_names("map(ties=expected)") == "map(ties=expected)"
+
+
+def test_python_m_is_the_same_command(process):
+    result = process("--version")
+    assert (result.returncode, result.stdout) == (0, f"rankgrove {rankgrove.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "code"), [(["metrics", "x"], 2), (["inspect", "absent.txt"], 1), (["--help"], 0)]
+)
+def test_exit_code_reaches_the_shell(process, args, code):
+    result = process(*args)
+    assert result.returncode == code
+    assert "Traceback" not in result.stderr
+
+
+def test_json_is_all_of_stdout_even_where_something_is_said(process, write):
+    write("data.csv", "label,qid,bm25\n1,1,2\n0,1,\n")
+    result = process("evaluate", "data.csv", "--column", "bm25", "--json")
+    assert "bm25 is missing in 1 document" in result.stderr
+    assert json.loads(result.stdout)["documents"] == 2
+
+
+def test_reader_that_stops_reading_is_no_error(tmp_path):
+    command = [sys.executable, "-m", "rankgrove", "metrics"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_output_that_no_encoding_holds_is_no_error(process):
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    result = process("metrics", "ndcg", env=environment)
+    assert result.returncode == 0
+    assert "J?rvelin" in result.stdout
+
+
+def test_pipe_has_no_colour_and_whole_lines(process, data):
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    result = process("inspect", data, env=environment)
+    assert "\x1b" not in result.stdout
+    assert "unless told otherwise." in result.stdout
+    assert all(line == line.rstrip() for line in result.stdout.splitlines())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("target", ["out.txt.gz", "out.csv.gz"])
+def test_interrupt_leaves_no_half_written_file(write, tmp_path, target):
+    rows = "".join(f"{r % 3} qid:{r // 20} " + "1:0.125 2:3.5 3:7\n" for r in range(20_000))
+    big = rows.replace("\n", " " + " ".join(f"{k}:{k}.5" for k in range(4, 60)) + "\n")
+    write("big.txt", big)
+    code = interrupt(
+        ["convert", "big.txt", target], tmp_path, lambda: list(tmp_path.glob("out*.part"))
+    )
+    assert code == (130, "rankgrove: interrupted")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["big.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_interrupted_quickstart_can_be_run_again(cli, tmp_path):
+    out = tmp_path / "quick"
+    code = interrupt(
+        ["quickstart", "--out", "quick", "--queries", "20000"],
+        tmp_path,
+        lambda: list(out.glob("train*.part")),
+    )
+    assert code == (130, "rankgrove: interrupted")
+    assert [path.name for path in out.iterdir()] == ["quickstart.json"]
+    assert cli("quickstart", "--out", "quick", "--queries", "10").exit_code == 0
+
+
+def interrupt(args, directory, is_ready):
+    """Call a command, send it Ctrl-C once it is ready; its exit code and last words."""
+    command = [sys.executable, "-m", "rankgrove", *args]
+    with subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not is_ready():
+            assert process.poll() is None, "it ended before it could be interrupted"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            # Python drops an interrupt that hits a finaliser: press it again, as anyone would.
+            process.send_signal(signal.SIGINT)
+        said = process.stderr.read().splitlines()
+    assert not any("Traceback" in line for line in said), "\n".join(said)
+    return process.returncode, "\n".join(said[-1:])
