@@ -288,7 +288,7 @@ def _summarise(
         parts[chunk] = (missing, infinite, zeros, differs, lows, highs, sums)
         first = chunk * _CHUNK_ROWS
         last = min(first + _CHUNK_ROWS, n_rows)
-        summarise_rows(features, bits, keys, first, last, *parts[chunk], hashes)  # type: ignore[call-arg]
+        summarise_rows(features, bits, keys, first, last, *parts[chunk], hashes)
 
     run_chunks(task, n_chunks, n_jobs)
     missing, infinite, zeros, differs, lows, highs, sums = map(np.array, zip(*parts, strict=True))

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove._jit import resolve_n_jobs, submit
+from rankgrove._jit import as_input, resolve_n_jobs, submit
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.letor_format import NUMBER_BYTES, format_rows
 from rankgrove.data.letor_reader import LetorReader, Parsed
@@ -340,9 +340,9 @@ class _Blocks:
     """A Dataset cut into blocks of rows, each to be formatted by itself."""
 
     def __init__(self, data: Dataset, index_base: int, absent: Absent, document_ids: bool) -> None:
-        self.features = _read_only(np.ascontiguousarray(data.features, dtype=np.float32))
-        self.labels = _read_only(np.ascontiguousarray(data.labels, dtype=np.float32))
-        self.offsets = _read_only(np.ascontiguousarray(data.offsets, dtype=np.int64))
+        self.features = as_input(data.features, np.float32)
+        self.labels = as_input(data.labels, np.float32)
+        self.offsets = as_input(data.offsets, np.int64)
         self.data = data
         self.base = index_base
         self.absent_is_nan = absent == "missing"
@@ -371,18 +371,12 @@ class _Blocks:
         return out[:size]
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def _packed(texts: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Texts in one, and where each begins, and the end."""
     pieces = list(texts)
     bounds = np.append(0, np.cumsum([len(piece) for piece in pieces], dtype=np.int64))
     packed = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-    return _read_only(packed), _read_only(bounds.astype(np.int64))
+    return as_input(packed, np.uint8), as_input(bounds, np.int64)
 
 
 def _query_id(id_: Any) -> bytes:

@@ -126,34 +126,12 @@ class MAP(Metric):
             raise unknown_name("norm of map", self.norm, ("relevant", "cutoff"))
 
     def _compute(self, rankings: Rankings) -> Floats:
-        depth = self.depth(rankings.longest)
-        capped = self.norm == "cutoff"
-        relevant = float(self.relevant)
-        out = np.empty(rankings.n_queries)
-        if self.ties == "expected":
-            ranked, ends = rankings.groups
-            rankings.run(
-                lambda q0, q1: average_precision_expected(
-                    ranked, ends, rankings.offsets, q0, q1, depth, relevant, capped, out
-                )
-            )
-        else:
-            ranked, starts = rankings.ranked(self.ties, depth)
-            rankings.run(
-                lambda q0, q1: average_precision(
-                    rankings.labels,
-                    rankings.offsets,
-                    ranked,
-                    starts,
-                    q0,
-                    q1,
-                    depth,
-                    relevant,
-                    capped,
-                    out,
-                )
-            )
-        return out
+        parameters = (
+            self.depth(rankings.longest),
+            float(self.relevant),
+            self.norm == "cutoff",
+        )
+        return self._measure(rankings, average_precision, average_precision_expected, parameters)
 
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)

@@ -229,6 +229,27 @@ class Metric(ABC):
     def _compute(self, rankings: Rankings) -> Floats:
         """The value of each query, NaN where the best possible value is 0."""
 
+    def _measure(
+        self,
+        rankings: Rankings,
+        plain: Callable[..., None],
+        expected: Callable[..., None],
+        parameters: tuple[Any, ...],
+    ) -> Floats:
+        """Run one of two kernels over all queries: that for a ranking, or for tie groups."""
+        out = np.empty(rankings.n_queries)
+        offsets = rankings.offsets
+        if self.ties == "expected":
+            ranked, ends = rankings.groups
+            rankings.run(lambda q0, q1: expected(ranked, ends, offsets, q0, q1, *parameters, out))
+            return out
+        ranked, starts = rankings.ranked(self.ties, self.depth(rankings.longest))
+        labels = rankings.labels
+        rankings.run(
+            lambda q0, q1: plain(labels, offsets, ranked, starts, q0, q1, *parameters, out)
+        )
+        return out
+
     def check_labels(self, rankings: Rankings) -> None:
         """Refuse labels for which the metric has no meaning."""
         lowest, _ = rankings.label_range

@@ -147,33 +147,8 @@ class _Cascade(Metric):
         raise NotImplementedError
 
     def _compute(self, rankings: Rankings) -> Floats:
-        kind, table = self.stopping(rankings)
-        depth = self.depth(rankings.longest)
-        out = np.empty(rankings.n_queries)
-        if self.ties == "expected":
-            ranked, ends = rankings.groups
-            rankings.run(
-                lambda q0, q1: cascade_expected(
-                    ranked, ends, rankings.offsets, q0, q1, depth, kind, table, out
-                )
-            )
-        else:
-            ranked, starts = rankings.ranked(self.ties, depth)
-            rankings.run(
-                lambda q0, q1: cascade(
-                    rankings.labels,
-                    rankings.offsets,
-                    ranked,
-                    starts,
-                    q0,
-                    q1,
-                    depth,
-                    kind,
-                    table,
-                    out,
-                )
-            )
-        return out
+        parameters = (self.depth(rankings.longest), *self.stopping(rankings))
+        return self._measure(rankings, cascade, cascade_expected, parameters)
 
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)
