@@ -135,7 +135,7 @@ def test_file_for_each_query_that_cannot_be_written_is_an_error(cli, data, score
         "# by hand\n" + SCORES.replace("\n", "\r\n"),
         "\ufeff" + SCORES,
         SCORES.strip(),
-        gzip.compress(SCORES.encode()),
+        gzip.compress(SCORES.encode(), mtime=0),
     ],
 )
 def test_score_file_may_have_comments_and_blank_lines_at_its_end(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
@@ -18,14 +17,13 @@ from rankgrove._jit import resolve_n_jobs
 from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.frames import read_table, write_table
 from rankgrove.data.letor import read_letor, write_letor
-from rankgrove.data.streams import LineReader, open_for_reading
+from rankgrove.data.streams import LineReader, format_and_compression, open_for_reading
 from rankgrove.errors import DataError, ParameterError, ParseError
 
 FileFormat = Literal["letor", "csv", "tsv", "parquet"]
 StrPath = str | os.PathLike[str]
 
 _TABLES: dict[str, FileFormat] = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-_COMPRESSIONS = (".gz", ".zst")
 
 # What only one kind of reader takes. A table's document ids are a column with a name.
 _LETOR_OPTIONS = ("index_base", "absent", "n_features", "feature_names")
@@ -40,10 +38,7 @@ def format_of(path: StrPath) -> FileFormat:
     >>> format_of("train.CSV.gz"), format_of("train.txt"), format_of("train")
     ('csv', 'letor', 'letor')
     """
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSIONS:
-        suffixes.pop()
-    return _TABLES.get(suffixes[-1], "letor") if suffixes else "letor"
+    return _TABLES.get(format_and_compression(path)[0], "letor")
 
 
 def read_data(path: StrPath, **options: Any) -> Dataset:

@@ -31,6 +31,22 @@ def _zstd() -> ModuleType:
     return zstd
 
 
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
+
+def format_and_compression(path: str | os.PathLike[str]) -> tuple[str, str | None]:
+    """What a name says: its last suffix before that of a compression, and the compression.
+
+    >>> format_and_compression("train.CSV.gz"), format_and_compression("train")
+    (('.csv', 'gzip'), ('', None))
+    """
+    stem, suffix = os.path.splitext(os.fspath(path))
+    compression = _COMPRESSIONS.get(suffix.lower())
+    if compression:
+        suffix = os.path.splitext(stem)[1]
+    return suffix.lower(), compression
+
+
 class Source(NamedTuple):
     """An open stream of plain bytes, its name for messages, and its size where known."""
 
