@@ -371,6 +371,12 @@ def test_group_may_be_a_file_of_sizes(tmp_path):
         read_letor(path, group=sizes)
 
 
+def test_a_missing_file_of_sizes_is_refused_before_the_data_are_read(tmp_path):
+    path = write(tmp_path / "train.txt", b"this is no LETOR text\n")
+    with pytest.raises(DataError, match=r"none: there is no such file"):
+        read_letor(path, group=tmp_path / "none")
+
+
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [

@@ -35,6 +35,7 @@ Absent = Literal["zero", "missing"]
 _ABSENT = {"zero": 0.0, "missing": float("nan")}
 _MOST_FEATURES = 1 << 24
 _INTEGER = re.compile(rb"-?[0-9]+")
+_SIZE = re.compile(rb"0{0,99}[1-9][0-9]{0,17}")
 # What a query id cannot have in it: a blank or # ends it.
 _ID_ENDS = re.compile(r"[ \t\r\n#]")
 _BLOCK_BYTES = 1 << 22
@@ -153,7 +154,8 @@ def _read(
     _check_choice("index_base", options.index_base, ("auto", 0, 1))
     _check_choice("absent", options.absent, tuple(_ABSENT))
     _check_choice("split_queries", options.split_queries, ("error", "group"))
-    sizes_file = os.fspath(group) if isinstance(group, (str, os.PathLike)) else query_file
+    sizes_file = os.fspath(group) if isinstance(group, (str, os.PathLike)) else None
+    sizes = group if sizes_file is None else _read_sizes(sizes_file)
     reader = LetorReader(
         source,
         index_base=options.index_base,
@@ -166,10 +168,10 @@ def _read(
     parsed = reader.read()
     if parsed.run_ids:
         queries = _queries_of_runs(source.name, parsed, options.split_queries)
-    elif sizes_file is not None:
-        queries = _queries_of_file(sizes_file, len(parsed.labels))
     else:
-        queries = queries_from_sizes(group, len(parsed.labels))  # type: ignore[arg-type]
+        if sizes is None and query_file is not None:
+            sizes_file, sizes = query_file, _read_sizes(query_file)
+        queries = _queries_of_sizes(sizes, len(parsed.labels), sizes_file)
     comments = np.empty(len(parsed.comments), dtype=object)
     comments[:] = parsed.comments
     labels = parsed.labels
@@ -219,23 +221,27 @@ def _query_file_beside(name: str) -> str | None:
     return next((file for file in (f"{name}.query", f"{stem}.query") if os.path.isfile(file)), None)
 
 
-def _queries_of_file(name: str, n_rows: int) -> Queries:
-    """The queries by a file with the number of rows of each, one a line."""
+def _read_sizes(name: str) -> NDArray[np.int64]:
+    """The number of rows of each query, one a line."""
     with open_for_reading(name) as source:
         lines = read_all(source).split(b"\n")
     sizes = []
     for number, line in enumerate(lines, start=1):
         size = line.strip(b" \t\r")
-        if not re.fullmatch(rb"0*[1-9][0-9]{0,17}", size) and size:
+        if size and not _SIZE.fullmatch(size):
             shown = size[:40].decode(errors="backslashreplace")
             problem = f"a query size must be a whole number, 1 or more. Got {shown!r}."
             raise ParseError(problem, name, number, line.index(size) + 1)
         if size:
             sizes.append(int(size))
+    return np.array(sizes, dtype=np.int64)
+
+
+def _queries_of_sizes(sizes: Any, n_rows: int, name: str | None) -> Queries:
     try:
-        return queries_from_sizes(np.array(sizes, dtype=np.int64), n_rows)
+        return queries_from_sizes(sizes, n_rows)
     except DataError as error:
-        raise DataError(f"{name}: {error}") from None
+        raise error if name is None else DataError(f"{name}: {error}") from None
 
 
 def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> Queries:
