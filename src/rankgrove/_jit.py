@@ -136,9 +136,10 @@ class _Pool:
     def get(self, size: int) -> ThreadPoolExecutor:
         with self._lock:
             if self._executor is None or self._size < size:
-                # A smaller executor that others still use finishes what it was given.
-                self._executor = ThreadPoolExecutor(size, thread_name_prefix="rankgrove")
-                self._size = size
+                # Large enough at once for all usual calls: replacing it runs clean-up code that
+                # can swallow a Ctrl-C. One that others still use finishes what it was given.
+                self._size = max(size, available_cpus())
+                self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="rankgrove")
             return self._executor
 
     def forget(self) -> None:

@@ -39,8 +39,12 @@ def test_all_roles_of_a_table_are_carried_to_another(cli, tmp_path):
     data = full_dataset("strings")
     write_table(data, tmp_path / "in.parquet")
     roles = [f"--{name.replace('_', '-')}={name}" for name in ALL_ROLES]
-    assert cli("convert", "in.parquet", "out.csv", *roles).exit_code == 0
+    result = cli("convert", "in.parquet", "out.csv", *roles)
+    assert result.exit_code == 0
     assert_identical(read_data("out.csv", **ALL_ROLES), data)
+    options = result.stdout.splitlines()[-1].partition("read it with ")[2]
+    assert cli("convert", "out.csv", "again.csv", *options.split()).exit_code == 0
+    assert_identical(read_data("again.csv", **ALL_ROLES), data)
 
 
 def test_what_letor_cannot_hold_is_named_and_the_rest_is_written(cli, cli_json, write):

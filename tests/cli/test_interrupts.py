@@ -26,15 +26,29 @@ def test_handlers_are_as_before_afterwards():
     assert (signal.getsignal(signal.SIGINT), sys.excepthook, sys.unraisablehook) == before
 
 
-def test_interrupt_that_compiled_code_swallows_is_noted_and_not_printed(capfd):
+def test_interrupt_that_compiled_code_swallows_is_raised_again_and_not_printed(capfd):
     @ctypes.CFUNCTYPE(None)
     def called_by_a_library():
         signal.raise_signal(signal.SIGINT)
 
     with watch_interrupts() as interrupts:
         called_by_a_library()
-    assert interrupts.seen
+        assert interrupts.seen
+        with pytest.raises(KeyboardInterrupt):
+            threading.Event().wait(10)
     assert capfd.readouterr().err == ""
+
+
+def test_interrupt_that_a_finaliser_swallows_is_raised_again():
+    class Noisy:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    with watch_interrupts():
+        noisy = Noisy()
+        del noisy
+        with pytest.raises(KeyboardInterrupt):
+            threading.Event().wait(10)
 
 
 def test_other_swallowed_errors_are_still_printed(monkeypatch):

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankgrove.cli.console import count, show, show_json, warn
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rankgrove.data.dataset import Dataset
 
 
 @takes_reading
@@ -74,3 +77,15 @@ def convert(
         f"{count(data.n_queries, 'query', 'queries')}, {count(data.n_features, 'feature')}, "
         f"{count(size, 'byte')}."
     )
+    if format_of(target) != "letor" and (roles := _role_options(data)):
+        show(f"Not all its columns are features: read it with {' '.join(roles)}")
+
+
+def _role_options(data: Dataset) -> list[str]:
+    """The options that read back what a table holds besides labels, queries and features."""
+    parts = {
+        "--weight weight": data.weights,
+        "--base-score base_score": data.base_scores,
+        "--document-ids": data.document_ids,
+    }
+    return [option for option, part in parts.items() if part is not None]

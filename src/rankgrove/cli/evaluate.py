@@ -108,9 +108,9 @@ def evaluate(
 
 def choose_metrics(lists: list[str], preset: str | None) -> list[Metric]:
     """The metrics named in these lists, or the default ones that the preset knows."""
-    from rankgrove.metrics.spec import PRESETS, _split_arguments, parse_metrics
+    from rankgrove.metrics.spec import PRESETS, parse_metrics, split_arguments
 
-    names = [name for part in lists for name in _split_arguments(part) if name]
+    names = [name for part in lists for name in split_arguments(part) if name]
     if lists and not names:
         raise ParameterError("--metrics must name at least one metric. Got none.")
     if not lists:

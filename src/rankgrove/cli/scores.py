@@ -143,7 +143,7 @@ def _trec_id(document_id: Any) -> str:
 
 
 def _text_lines(path: Path) -> Iterator[str]:
-    for place, line in read_lines(path):
+    for place, line in enumerate(read_lines(path), start=1):
         try:
             yield line.decode()
         except UnicodeDecodeError:

@@ -6,6 +6,7 @@ others are LETOR text.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -94,7 +95,7 @@ def losses(data: Dataset, path: StrPath) -> list[str]:
         lost.append("LETOR has no place for base scores: they are not written.")
     if data.feature_names != default_feature_names(data.n_features):
         names = ", ".join(data.feature_names[:3]) + (", ..." if data.n_features > 3 else "")
-        lost.append(f"LETOR has no place for feature names: {names} become f1, f2, ...")
+        lost.append(f"LETOR has no place for feature names ({names}): they come back as f1, ...")
     return lost
 
 
@@ -114,40 +115,53 @@ def read_numbers(path: StrPath, what: str, advice: str = "") -> NDArray[np.float
     """
     numbers: list[float] = []
     blank = 0
-    for place, line in read_lines(path):
-        text = line.strip()
-        if not text or text.startswith(b"#"):
-            blank = blank or (0 if text else place)
+    for first, text in _read_blocks(path):
+        if not blank and (block := _plain_numbers(text)) is not None:
+            numbers += block
             continue
-        try:
-            number = float(text)
-        except ValueError:
-            number = np.nan
-        if number != number or b"_" in text:
-            shown = text[:60].decode(errors="replace")
-            problem = f"each line must be {what}, a number. Got {shown!r}. {advice}".rstrip()
-            raise ParseError(problem, os.fspath(path), place, 1)
-        if blank:
-            problem = f"each line must be {what}, a number. Got a blank line: remove it."
-            raise ParseError(problem, os.fspath(path), blank, 1)
-        numbers.append(number)
+        for place, line in enumerate(map(bytes.strip, text.splitlines()), start=first):
+            if not line or line.startswith(b"#"):
+                blank = blank or (0 if line else place)
+                continue
+            number = _plain_numbers(line)
+            if number is None or blank:
+                got = "a blank line" if blank else repr(line[:60].decode(errors="replace"))
+                problem = f"each line must be {what}, a number. Got {got}. {advice}".rstrip()
+                raise ParseError(problem, os.fspath(path), blank or place, 1)
+            numbers += number
     if not numbers:
         raise DataError(f"{os.fspath(path)}: must have {what} in each line. Got no number at all.")
     return np.array(numbers)
 
 
-def read_lines(path: StrPath) -> Iterator[tuple[int, bytes]]:
-    """The lines of a text file with their numbers, from 1; gzip and zstd are unpacked."""
+def _plain_numbers(text: bytes) -> list[float] | None:
+    """The numbers of a text that has one in each line, or None if it is not that simple."""
+    if b"_" in text:  # which Python allows in numbers, and nobody else does
+        return None
+    try:
+        numbers = list(map(float, text.splitlines()))
+    except ValueError:
+        return None
+    return None if math.isnan(sum(numbers)) and any(map(math.isnan, numbers)) else numbers
+
+
+def read_lines(path: StrPath) -> Iterator[bytes]:
+    """The lines of a text file, with their ends; gzip and zstd are unpacked."""
+    for _, text in _read_blocks(path):
+        yield from text.splitlines(keepends=True)
+
+
+def _read_blocks(path: StrPath) -> Iterator[tuple[int, bytes]]:
+    """A text file in blocks of whole lines, each with the number of its first line, from 1."""
     with open_for_reading(path) as source:
         reader = LineReader(source, _CHUNK_BYTES)
-        place = 0
+        first = 1
         while (chunk := reader.next_chunk()) is not None:
             buffer, size = chunk
-            lines = bytes(buffer[:size]).splitlines(keepends=True)
+            text = bytes(buffer[:size])
             reader.release(buffer)
-            for line in lines:
-                place += 1
-                yield place, line
+            yield first, text
+            first += len(text.splitlines())
 
 
 def _with_all_document_ids(path: StrPath, data: Dataset) -> Dataset:

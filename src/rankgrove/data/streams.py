@@ -9,7 +9,7 @@ import secrets
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
@@ -201,11 +201,7 @@ def open_for_writing(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
     beside = f"{target}.{secrets.token_hex(4)}.part"
     try:
-        file = open(beside, "xb")  # noqa: SIM115 (closed below, before it is renamed)
-    except OSError as error:
-        raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
-    try:
-        with file:
+        with open(beside, "xb") as file:
             if target.endswith(".gz"):
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
                     yield stream
@@ -216,11 +212,11 @@ def open_for_writing(path: str | os.PathLike[str]) -> Iterator[Any]:
                 yield file
         os.replace(beside, target)
     except OSError as error:
-        os.unlink(beside)
         raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
-    except BaseException:
-        os.unlink(beside)
-        raise
+    finally:
+        # It is still there after an error or an interrupt, wherever that struck.
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
 
 
 def source_of_bytes(text: bytes, name: str) -> Source:

@@ -93,7 +93,7 @@ def parse_metric(spec: str | Metric, *, preset: str | None = None) -> Metric:
     parameters = _preset_parameters(metric, preset)
     if cutoff is not None:
         parameters["k"] = _read_cutoff(spec, cutoff)
-    for argument in _split_arguments(arguments or ""):
+    for argument in split_arguments(arguments or ""):
         parameters |= _read_argument(metric, argument)
     return metric(**parameters)
 
@@ -134,7 +134,7 @@ def _read_cutoff(spec: str, text: str) -> int:
     return int(text)
 
 
-def _split_arguments(text: str) -> list[str]:
+def split_arguments(text: str) -> list[str]:
     """Split at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):
