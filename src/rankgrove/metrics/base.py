@@ -32,6 +32,9 @@ Floats = NDArray[np.float64]
 # A chunk of this many documents keeps its rows in cache and costs far more than its hand-out.
 _CHUNK_DOCUMENTS = 1 << 15
 
+# Some 0.3 ms of work: as long as it takes to hand out the chunks and to wait for them.
+_FEW_STEPS = 150_000
+
 # Up to this grade the ideal order is found by counting grades, beyond by sorting.
 _FEW_GRADES = 31
 
@@ -81,8 +84,15 @@ class Rankings:
         n_documents = len(ranked_labels)
         return cls(ranked_labels, -np.arange(n_documents), [0, n_documents], n_jobs=1)
 
-    def run(self, task: Callable[[int, int], None]) -> None:
-        """Call `task(first, last)` for runs of queries, in parallel."""
+    def run(self, task: Callable[[int, int], None], steps: int | None = None) -> None:
+        """Call `task(first, last)` for runs of queries, in parallel.
+
+        With `steps`, what the task goes through in all where that is not every document: few
+        steps are done at once on the caller's thread, which costs less than waking others.
+        """
+        if steps is not None and steps <= _FEW_STEPS:
+            task(0, self.n_queries)
+            return
         bounds = self._bounds.tolist()
         run_chunks(lambda c: task(bounds[c], bounds[c + 1]), len(bounds) - 1, self._n_jobs)
 

@@ -118,7 +118,8 @@ class _Discounted(Metric):
         else:
             ranked, starts = rankings.ranked(self.ties, len(discounts))
             rankings.run(
-                lambda q0, q1: sum_discounted(ranked, starts, q0, q1, discounts, kind, table, out)
+                lambda q0, q1: sum_discounted(ranked, starts, q0, q1, discounts, kind, table, out),
+                steps=len(ranked),
             )
         return self.normalise(out, rankings, kind, table)
 

@@ -170,6 +170,10 @@ def evaluate(
     if ids is not None and ids.shape != labels.shape:
         raise DataError(f"document_ids must be one a document, {len(labels)}. Got {ids.shape}.")
     rankings = Rankings(labels, scores, offsets, document_ids=ids, n_jobs=n_jobs, order=order)
+    # NaN shows in the minimum, and the range is needed later anyway.
+    if not np.isfinite(rankings.label_range).all():
+        row = int((~np.isfinite(labels)).argmax())
+        raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
     query_weights = _query_weights(weights, rankings.n_queries)
     for metric in chosen:
         metric.plan(rankings)
@@ -187,10 +191,6 @@ def _as_labels(values: ArrayLike) -> NDArray[np.float32]:
         raise DataError(
             f"labels must be one-dimensional with at least one entry. Got shape {labels.shape}."
         )
-    # NaN shows in the minimum, so two vectorised passes find whatever is not finite.
-    if not (np.isfinite(labels.min()) and np.isfinite(labels.max())):
-        row = int((~np.isfinite(labels)).argmax())
-        raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
     return labels
 
 
