@@ -158,7 +158,10 @@ def _by_ideal(
     best = np.empty(rankings.n_queries)
     ideal, starts = rankings.ranked("ideal", len(discounts))
     weights = as_input(discounts, np.float64)
-    rankings.run(lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best))
+    rankings.run(
+        lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best),
+        steps=len(ideal),
+    )
     # Tied documents share a mean gain, whose rounding must not lift a perfect ranking above 1.
     return np.minimum(sums / np.where(best > 0, best, np.nan), 1.0)
 
