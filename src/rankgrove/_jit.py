@@ -184,7 +184,7 @@ def run_chunks(task: Callable[[int], None], n_chunks: int, n_jobs: int | None = 
     try:
         work()
     finally:
-        # A helper that never started (the pool is busy) has nothing left to do.
+        # A worker that never started (the pool is busy) has nothing left to do.
         waiting = [future for future in futures if not future.cancel()]
         errors = [future.exception() for future in waiting]
     for error in errors:
