@@ -1,0 +1,233 @@
+"""Binning: features become codes of one byte, by quantiles of a sample.
+
+A feature has up to 255 value bins, cut at its edges: the code of a value is the number of edges
+below it, so `code <= t` means `value <= edges[t]`. Missing values have the code 255. A feature
+with no more distinct values than bins keeps each of them in a bin of its own.
+
+Codes stand in blocks of 16 features, each block row-major: a row of a block is 16 bytes, and the
+histogram of a block fits into the first-level cache. Features with missing values, and then those
+with few bins, are put side by side, so that few blocks pay for a second scan or for 255 bins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove.errors import DataError, ParameterError
+
+BLOCK = 16
+MAX_BINS = 255
+MISSING_CODE = 255
+
+# LightGBM's default: quantiles of 200,000 rows are within a tenth of a percent of those of all.
+_SAMPLE_ROWS = 200_000
+_CHUNK_ROWS = 4096
+
+
+@kernel
+def _midpoint(low, high):
+    """A float32 that is at least `low` and below `high`."""
+    middle = np.float32((np.float64(low) + np.float64(high)) / 2)
+    return middle if low <= middle < high else low
+
+
+@kernel
+def _count_distinct(values):
+    distinct = 1 if len(values) else 0
+    for i in range(1, len(values)):
+        distinct += values[i] != values[i - 1]
+    return distinct
+
+
+@kernel
+def find_edges(values, max_bins, edges):
+    """Cut sorted values into at most `max_bins` bins; write the edges, return their number.
+
+    With few distinct values each has its bin. Otherwise a value that is as frequent as a bin
+    should be gets a bin of its own, and the others share what is left about equally, as in
+    LightGBM.
+    """
+    n = len(values)
+    if _count_distinct(values) <= max_bins:
+        found = 0
+        for i in range(1, n):
+            if values[i] != values[i - 1]:
+                edges[found] = _midpoint(values[i - 1], values[i])
+                found += 1
+        return found
+    frequent = n / max_bins
+    rest = n
+    bins = max_bins
+    start = 0
+    for i in range(1, n + 1):
+        if i == n or values[i] != values[start]:
+            if i - start >= frequent:
+                rest -= i - start
+                bins -= 1
+            start = i
+    share = rest / max(bins, 1)
+    found = 0
+    filled = 0
+    start = 0
+    while start < n and found < max_bins - 1:
+        end = start + 1
+        while end < n and values[end] == values[start]:
+            end += 1
+        if end == n:
+            break
+        following = end + 1
+        while following < n and values[following] == values[end] and following - end < frequent:
+            following += 1
+        alone = end - start >= frequent
+        filled += end - start
+        if not alone:
+            rest -= end - start
+        if alone or filled >= share or following - end >= frequent:
+            edges[found] = _midpoint(values[end - 1], values[end])
+            found += 1
+            filled = 0
+            if not alone:
+                bins -= 1
+                share = rest / max(bins, 1)
+        start = end
+    return found
+
+
+@kernel
+def encode_rows(values, first, last, columns, edges, codes):
+    """Codes of the features `columns` for rows first to last, into one block.
+
+    The search halves 256 places eight times without a branch; edges are padded with infinity.
+    """
+    for slot in range(len(columns)):
+        cut = edges[columns[slot]]
+        for row in range(first, last):
+            value = values[row, columns[slot]]
+            at = np.int64(0)
+            for step in (128, 64, 32, 16, 8, 4, 2, 1):
+                at += step * (cut[at + step - 1] < value)
+            codes[row, slot] = np.uint8(255) if value != value else np.uint8(at)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """How each feature is cut into bins.
+
+    Attributes
+    ----------
+    edges
+        float32, a row of 255 a feature, rising, padded with infinity.
+    n_bins
+        Value bins of each feature: its edges and one.
+    missing
+        Whether the feature had missing values.
+    """
+
+    edges: NDArray[np.float32]
+    n_bins: NDArray[np.int64]
+    missing: NDArray[np.bool_]
+
+    @classmethod
+    def fit(
+        cls, features: NDArray[np.float32], max_bins: int = MAX_BINS, *, seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> Bins:  # fmt: skip
+        """Find the bins from a sample of the rows.
+
+        >>> bins = Bins.fit(np.array([[1.0], [2.0], [2.0], [np.nan]], dtype=np.float32))
+        >>> bins.n_bins.tolist(), bins.missing.tolist(), float(bins.edges[0, 0])
+        ([2], [True], 1.5)
+        """
+        if not isinstance(max_bins, (int, np.integer)) or not 2 <= max_bins <= MAX_BINS:
+            raise ParameterError(f"max_bins must be from 2 to {MAX_BINS}. Got {max_bins!r}.")
+        n_rows, n_features = features.shape
+        if n_features == 0:
+            raise DataError("features must have at least one column. Got none.")
+        rows: NDArray[np.int64] | slice = slice(None)
+        if n_rows > _SAMPLE_ROWS:
+            rows = np.sort(np.random.default_rng(seed).choice(n_rows, _SAMPLE_ROWS, replace=False))
+        edges = np.full((n_features, MAX_BINS), np.inf, dtype=np.float32)
+        n_bins = np.ones(n_features, dtype=np.int64)
+        missing = np.zeros(n_features, dtype=np.bool_)
+
+        def task(chunk: int) -> None:
+            first = chunk * BLOCK
+            sample = np.ascontiguousarray(features[rows, first : first + BLOCK].T)
+            for feature, values in enumerate(sample, start=first):
+                values.sort()
+                seen = values[: len(values) - int(np.isnan(values).sum())]
+                n_bins[feature] = 1 + find_edges(seen, int(max_bins), edges[feature])
+            # A missing value outside the sample counts too.
+            columns = slice(first, first + BLOCK)
+            missing[columns] = np.isnan(features[:, columns]).any(axis=0)
+
+        run_chunks(task, -(-n_features // BLOCK), n_jobs)
+        return cls(edges, n_bins, missing)
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedMatrix:
+    """The codes of a feature matrix, in blocks.
+
+    Attributes
+    ----------
+    codes
+        uint8 of shape (blocks, rows, 16).
+    slots
+        For each feature, its place: block * 16 + column of the block.
+    features
+        For each place, its feature; -1 where the last block has none.
+    block_bins
+        For each block, the most value bins of its features.
+    block_missing
+        For each block, whether any of its features had missing values.
+    """
+
+    codes: NDArray[np.uint8]
+    slots: NDArray[np.int64]
+    features: NDArray[np.int64]
+    block_bins: NDArray[np.int64]
+    block_missing: NDArray[np.bool_]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.codes.shape[1])
+
+    @property
+    def n_blocks(self) -> int:
+        return int(self.codes.shape[0])
+
+
+def encode(features: NDArray[np.float32], bins: Bins, n_jobs: int | None = None) -> BinnedMatrix:
+    """The codes of all features, in blocks of features that cost about the same to scan."""
+    n_rows, n_features = features.shape
+    order = np.lexsort((np.arange(n_features), -bins.n_bins, ~bins.missing))
+    n_blocks = -(-n_features // BLOCK)
+    placed = np.full(n_blocks * BLOCK, -1, dtype=np.int64)
+    placed[:n_features] = order
+    slots = np.empty(n_features, dtype=np.int64)
+    slots[order] = np.arange(n_features)
+    codes = np.zeros((n_blocks, n_rows, BLOCK), dtype=np.uint8)
+    values = as_input(features, np.float32)
+    edges = as_input(bins.edges, np.float32)
+    chunks = -(-n_rows // _CHUNK_ROWS)
+
+    def task(chunk: int) -> None:
+        block, part = divmod(chunk, chunks)
+        columns = as_input(order[block * BLOCK : (block + 1) * BLOCK], np.int64)
+        first = part * _CHUNK_ROWS
+        encode_rows(values, first, min(first + _CHUNK_ROWS, n_rows), columns, edges, codes[block])
+
+    run_chunks(task, n_blocks * chunks, n_jobs)
+    per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]
+    return BinnedMatrix(
+        codes=as_input(codes, np.uint8),
+        slots=slots,
+        features=placed,
+        block_bins=np.array([bins.n_bins[part].max() for part in per_block], dtype=np.int64),
+        block_missing=np.array([bins.missing[part].any() for part in per_block]),
+    )

@@ -1,0 +1,128 @@
+"""Binning, held to a plain search for each value."""
+
+import numpy as np
+import pytest
+
+from rankgrove.errors import DataError, ParameterError
+from rankgrove.trees import binning
+from rankgrove.trees.binning import BLOCK, MISSING_CODE, Bins, encode, find_edges
+
+
+def mixed_features(n_rows=3000, seed=0):
+    """Continuous, heavy-tailed, few-valued, constant, sparse, infinite and missing columns."""
+    rng = np.random.default_rng(seed)
+    columns = [
+        rng.normal(size=n_rows),
+        rng.pareto(0.5, n_rows),
+        rng.integers(0, 5, n_rows),
+        np.full(n_rows, 7.0),
+        np.where(rng.random(n_rows) < 0.9, 0.0, rng.normal(size=n_rows)),
+        np.where(rng.random(n_rows) < 0.1, np.inf, rng.normal(size=n_rows)),
+        np.where(rng.random(n_rows) < 0.3, np.nan, rng.normal(size=n_rows)),
+        np.full(n_rows, np.nan),
+        rng.integers(0, 2, n_rows) * 1e-45,
+    ] * 3
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float32)
+
+
+def naive_codes(values, edges):
+    """The number of edges below each value; 255 where it is missing."""
+    codes = np.array([(edges < value).sum() for value in values])
+    return np.where(np.isnan(values), MISSING_CODE, codes)
+
+
+@pytest.mark.parametrize("max_bins", [2, 16, 255])
+def test_code_is_the_number_of_edges_below_the_value(max_bins):
+    features = mixed_features()
+    bins = Bins.fit(features, max_bins)
+    matrix = encode(features, bins)
+    for feature in range(features.shape[1]):
+        block, column = divmod(int(matrix.slots[feature]), BLOCK)
+        expected = naive_codes(features[:, feature], bins.edges[feature])
+        assert np.array_equal(matrix.codes[block, :, column], expected)
+        assert expected[expected != MISSING_CODE].max(initial=0) < bins.n_bins[feature] <= max_bins
+
+
+def test_edges_rise_and_are_padded_with_infinity():
+    bins = Bins.fit(mixed_features())
+    for edges, n_bins in zip(bins.edges, bins.n_bins, strict=True):
+        assert np.all(np.diff(edges[: n_bins - 1]) > 0)
+        assert np.all(np.isfinite(edges[: n_bins - 1]))
+        assert np.all(np.isposinf(edges[n_bins - 1 :]))
+
+
+def test_few_values_keep_a_bin_each():
+    values = np.array([-3, 0, 0.5, np.nextafter(np.float32(0.5), 1, dtype=np.float32), 9])
+    features = np.repeat(values.astype(np.float32), 4)[:, None]
+    bins = Bins.fit(features)
+    codes = encode(features, bins).codes[0, :, 0]
+    assert codes.tolist() == np.repeat(np.arange(5), 4).tolist()
+
+
+def test_continuous_values_fill_the_bins_about_equally():
+    features = np.random.default_rng(1).normal(size=(20_000, 1)).astype(np.float32)
+    counts = np.bincount(encode(features, Bins.fit(features)).codes[0, :, 0])
+    assert len(counts) == 255
+    assert counts.max() < 2 * counts.mean()
+
+
+def test_a_frequent_value_has_a_bin_of_its_own():
+    rng = np.random.default_rng(2)
+    values = np.where(rng.random(20_000) < 0.8, 0.0, rng.normal(size=20_000)).astype(np.float32)
+    codes = encode(values[:, None], Bins.fit(values[:, None])).codes[0, :, 0]
+    code_of_zero = np.unique(codes[values == 0])
+    assert len(code_of_zero) == 1
+    assert np.all(values[codes == code_of_zero[0]] == 0)
+    # The rest still has nearly all other bins.
+    assert len(np.unique(codes)) > 240
+
+
+def test_missing_values_outside_the_sample_are_seen(monkeypatch):
+    monkeypatch.setattr(binning, "_SAMPLE_ROWS", 10)
+    features = np.arange(1000, dtype=np.float32)[:, None]
+    features[::7] = np.nan
+    bins = Bins.fit(features)
+    assert bins.missing.tolist() == [True]
+    assert np.array_equal(encode(features, bins).codes[0, :, 0] == 255, np.isnan(features[:, 0]))
+
+
+def test_same_bits_for_1_2_and_4_threads(monkeypatch):
+    monkeypatch.setattr(binning, "_SAMPLE_ROWS", 5000)
+    features = mixed_features(9000)
+    one, two, four = (Bins.fit(features, n_jobs=jobs) for jobs in (1, 2, 4))
+    for other in (two, four):
+        assert np.array_equal(one.edges, other.edges)
+        assert np.array_equal(one.n_bins, other.n_bins)
+    codes = [encode(features, one, n_jobs=jobs).codes for jobs in (1, 2, 4)]
+    assert np.array_equal(codes[0], codes[1])
+    assert np.array_equal(codes[0], codes[2])
+
+
+def test_features_with_missing_values_share_blocks():
+    features = mixed_features()
+    bins = Bins.fit(features)
+    matrix = encode(features, bins)
+    assert matrix.features[matrix.slots].tolist() == list(range(features.shape[1]))
+    assert matrix.block_missing.tolist() == [True, False]
+    for block in range(matrix.n_blocks):
+        placed = matrix.features[block * BLOCK : (block + 1) * BLOCK]
+        assert matrix.block_bins[block] == bins.n_bins[placed[placed >= 0]].max()
+    assert matrix.n_rows == len(features)
+
+
+def test_edges_of_no_values_and_of_one_value_are_none():
+    edges = np.full(255, np.inf, dtype=np.float32)
+    assert find_edges(np.empty(0, np.float32), 255, edges) == 0
+    assert find_edges(np.ones(5, np.float32), 255, edges) == 0
+
+
+@pytest.mark.parametrize("max_bins", [1, 256, 2.5, "many"])
+def test_bad_max_bins_is_refused(max_bins):
+    with pytest.raises(ParameterError, match="max_bins must be"):
+        Bins.fit(np.zeros((3, 1), np.float32), max_bins)
+
+
+def test_no_features_are_refused():
+    with pytest.raises(DataError, match="at least one column"):
+        Bins.fit(np.zeros((3, 0), np.float32))
