@@ -19,7 +19,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import event
+from llvmlite import ir
+from numba.core import cgutils, event, types
+from numba.extending import intrinsic
 
 from rankgrove.errors import ParameterError
 
@@ -206,6 +208,29 @@ def chunk_queries(offsets: np.ndarray, documents: int) -> np.ndarray:
     targets = np.arange(documents, offsets[-1] + documents, documents)
     bounds = np.searchsorted(offsets, targets, side="left")
     return np.unique(np.concatenate([[0], bounds, [n_queries]]).clip(0, n_queries)).astype(np.int64)
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """In a kernel: ask for the cache line of a one-dimensional array's element ahead of its use."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type = signature.args[0]
+        struct = context.make_array(array_type)(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(
+            context, builder, array_type, struct, [arguments[1]], wraparound=False
+        )
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte, word, word, word]),
+            "llvm.prefetch.p0",
+        )
+        # For reading, to be kept in all levels of the cache, as data.
+        builder.call(function, [builder.bitcast(place, byte), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
 
 
 def as_input(array: Any, dtype: Any) -> np.ndarray:
