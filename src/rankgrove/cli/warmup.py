@@ -60,12 +60,33 @@ def _warm_metrics() -> None:
             metric.swap_deltas(labels)
 
 
+def _warm_trees() -> None:
+    import numpy as np
+
+    from rankgrove._jit import as_input
+    from rankgrove.trees.binning import Bins, encode
+    from rankgrove.trees.histogram import pack_rows, sum_all_rows, sum_rows, units, unpack
+
+    features = np.array([[0.0], [1.0], [np.nan]], dtype=np.float32)
+    codes = encode(features, Bins.fit(features)).codes.reshape(1, -1)
+    ones = as_input(np.ones(len(features)), np.float64)
+    steps = units(ones, ones)
+    packed = np.empty(len(features), dtype=np.int64)
+    pack_rows(ones, ones, *steps, packed)
+    packed = as_input(packed, np.int64)
+    parent, child = np.empty((2, 1, 4096), dtype=np.int64)
+    sum_all_rows(as_input(codes, np.uint8), packed, 0, 1, parent)
+    sum_rows(as_input(codes, np.uint8), packed, as_input([0], np.int32), 0, 1, parent, child)
+    unpack(int(packed.sum()), *steps)
+
+
 # All that `warmup` runs, on tiny data; a module with kernels adds what runs them.
 STEPS: dict[str, Callable[[], None]] = {
     "synthetic data": _warm_synthetic,
     "LETOR files": _warm_letor,
     "descriptions": _warm_describe,
     "metrics": _warm_metrics,
+    "trees": _warm_trees,
 }
 
 
