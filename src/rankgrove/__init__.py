@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from rankgrove.data.frames import from_frame, read_table, to_frame, write_table
     from rankgrove.data.letor import read_letor, write_letor
     from rankgrove.data.synthetic import make_web_search
+    from rankgrove.estimators import Ranker
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
+    from rankgrove.model.model import Model
 
 __version__ = "0.1.0.dev0"
 
@@ -22,6 +24,8 @@ __all__ = [
     "Dataset",
     "Evaluation",
     "MetricResult",
+    "Model",
+    "Ranker",
     "evaluate",
     "from_frame",
     "make_web_search",
@@ -41,8 +45,10 @@ _HOMES = {
     "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
     "data.letor": ("read_letor", "write_letor"),
     "data.synthetic": ("make_web_search",),
+    "estimators": ("Ranker",),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
+    "model.model": ("Model",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,7 +5,17 @@ import pytest
 
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.trees import binning
-from rankgrove.trees.binning import BLOCK, MISSING_CODE, Bins, encode, find_edges
+from rankgrove.trees.binning import (
+    BLOCK,
+    CATEGORICAL,
+    MISSING_CODE,
+    PLAIN,
+    WITH_MISSING,
+    Bins,
+    encode,
+    find_edges,
+    with_category_codes,
+)
 
 
 def mixed_features(n_rows=3000, seed=0):
@@ -26,6 +36,11 @@ def mixed_features(n_rows=3000, seed=0):
         return np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float32)
 
 
+def codes_of(matrix, feature=0):
+    block, column = divmod(int(matrix.slots[feature]), BLOCK)
+    return matrix.codes[block].reshape(-1, BLOCK)[:, column]
+
+
 def naive_codes(values, edges):
     """The number of edges below each value; 255 where it is missing."""
     codes = np.array([(edges < value).sum() for value in values])
@@ -38,9 +53,8 @@ def test_code_is_the_number_of_edges_below_the_value(max_bins):
     bins = Bins.fit(features, max_bins)
     matrix = encode(features, bins)
     for feature in range(features.shape[1]):
-        block, column = divmod(int(matrix.slots[feature]), BLOCK)
         expected = naive_codes(features[:, feature], bins.edges[feature])
-        assert np.array_equal(matrix.codes[block, :, column], expected)
+        assert np.array_equal(codes_of(matrix, feature), expected)
         assert expected[expected != MISSING_CODE].max(initial=0) < bins.n_bins[feature] <= max_bins
 
 
@@ -56,13 +70,13 @@ def test_few_values_keep_a_bin_each():
     values = np.array([-3, 0, 0.5, np.nextafter(np.float32(0.5), 1, dtype=np.float32), 9])
     features = np.repeat(values.astype(np.float32), 4)[:, None]
     bins = Bins.fit(features)
-    codes = encode(features, bins).codes[0, :, 0]
+    codes = codes_of(encode(features, bins))
     assert codes.tolist() == np.repeat(np.arange(5), 4).tolist()
 
 
 def test_continuous_values_fill_the_bins_about_equally():
     features = np.random.default_rng(1).normal(size=(20_000, 1)).astype(np.float32)
-    counts = np.bincount(encode(features, Bins.fit(features)).codes[0, :, 0])
+    counts = np.bincount(codes_of(encode(features, Bins.fit(features))))
     assert len(counts) == 255
     assert counts.max() < 2 * counts.mean()
 
@@ -70,7 +84,7 @@ def test_continuous_values_fill_the_bins_about_equally():
 def test_a_frequent_value_has_a_bin_of_its_own():
     rng = np.random.default_rng(2)
     values = np.where(rng.random(20_000) < 0.8, 0.0, rng.normal(size=20_000)).astype(np.float32)
-    codes = encode(values[:, None], Bins.fit(values[:, None])).codes[0, :, 0]
+    codes = codes_of(encode(values[:, None], Bins.fit(values[:, None])))
     code_of_zero = np.unique(codes[values == 0])
     assert len(code_of_zero) == 1
     assert np.all(values[codes == code_of_zero[0]] == 0)
@@ -83,8 +97,8 @@ def test_missing_values_outside_the_sample_are_seen(monkeypatch):
     features = np.arange(1000, dtype=np.float32)[:, None]
     features[::7] = np.nan
     bins = Bins.fit(features)
-    assert bins.missing.tolist() == [True]
-    assert np.array_equal(encode(features, bins).codes[0, :, 0] == 255, np.isnan(features[:, 0]))
+    assert bins.kinds.tolist() == [WITH_MISSING]
+    assert np.array_equal(codes_of(encode(features, bins)) == 255, np.isnan(features[:, 0]))
 
 
 def test_same_bits_for_1_2_and_4_threads(monkeypatch):
@@ -104,7 +118,7 @@ def test_features_with_missing_values_share_blocks():
     bins = Bins.fit(features)
     matrix = encode(features, bins)
     assert matrix.features[matrix.slots].tolist() == list(range(features.shape[1]))
-    assert matrix.block_missing.tolist() == [True, False]
+    assert matrix.block_kinds.tolist() == [WITH_MISSING, PLAIN]
     for block in range(matrix.n_blocks):
         placed = matrix.features[block * BLOCK : (block + 1) * BLOCK]
         assert matrix.block_bins[block] == bins.n_bins[placed[placed >= 0]].max()
@@ -126,3 +140,32 @@ def test_bad_max_bins_is_refused(max_bins):
 def test_no_features_are_refused():
     with pytest.raises(DataError, match="at least one column"):
         Bins.fit(np.zeros((3, 0), np.float32))
+
+
+def test_categories_are_coded_by_frequency_and_unknown_ones_as_missing():
+    values = np.array([7, 7, 7, -2, -2, 0.5, np.nan], dtype=np.float32)
+    features = np.stack([np.arange(7, dtype=np.float32), values], axis=1)
+    bins = Bins.fit(features, categorical=[1])
+    assert bins.categories[1].tolist() == [7, -2, 0.5]
+    assert bins.kinds.tolist() == [PLAIN, CATEGORICAL]
+    assert codes_of(encode(features, bins), 1).tolist() == [0, 0, 0, 1, 1, 2, MISSING_CODE]
+    other = np.array([[0, 3], [0, 0.5]], dtype=np.float32)
+    assert codes_of(encode(other, bins), 1).tolist() == [MISSING_CODE, 2]
+    translated = with_category_codes(other, bins.categories)
+    assert np.array_equal(translated, [[0, np.nan], [0, 2]], equal_nan=True)
+    assert other[0, 1] == 3
+
+
+def test_the_rarest_categories_past_the_last_code_are_missing():
+    values = np.concatenate([np.repeat(np.arange(300), 2), np.arange(300, 310)])
+    features = values.astype(np.float32)[:, None]
+    bins = Bins.fit(features, categorical=[0])
+    assert bins.categories[0].tolist() == list(range(255))
+    assert bins.n_bins.tolist() == [255]
+    assert np.array_equal(codes_of(encode(features, bins)) == MISSING_CODE, values >= 255)
+
+
+def test_a_categorical_feature_without_any_value_is_all_missing():
+    features = np.full((4, 1), np.nan, dtype=np.float32)
+    bins = Bins.fit(features, categorical=[0])
+    assert codes_of(encode(features, bins)).tolist() == [MISSING_CODE] * 4

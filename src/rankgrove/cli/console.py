@@ -15,6 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 PROGRAM = "rankgrove"
+
+# Exit codes.
+FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+
 DIM = "dim"
 BOLD = "bold"
 
@@ -50,6 +54,11 @@ def show_json(document: Mapping[str, Any]) -> None:
 def warn(message: str) -> None:
     """Say on stderr what deserves a look, in one line."""
     print(f"{PROGRAM}: warning: {message}", file=sys.stderr)
+
+
+def say(message: str) -> None:
+    """Say on stderr what happened, in one line."""
+    print(f"{PROGRAM}: {message}", file=sys.stderr)
 
 
 def heading(text: str) -> Text:

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
-"""`rankgrove evaluate`: measure scores on a data file."""
+"""`rankgrove evaluate`: measure a model, or scores, on a data file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from rankgrove.cli.console import make_table, show, show_json
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.console import count, make_table, show, show_json
+from rankgrove.cli.models import load_model, predict, read_for_model
+from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[SCORES] DATA",
-            help="A file of scores, one a line in the order of the data, unless --column is "
-            "given; and the data.",
+            metavar="[MODEL|SCORES] DATA",
+            help="A model, or a file of scores, one a line in the order of the data, unless "
+            "--column is given; and the data.",
         ),
     ],
     column: Annotated[
@@ -75,7 +76,9 @@ def evaluate(
     *,
     reading: Reading,
 ) -> None:
-    """Measure scores: the mean of each metric over the queries.
+    """Measure a model or scores: the mean of each metric over the queries.
+
+    rankgrove evaluate model.safetensors test.txt
 
     rankgrove evaluate scores.txt test.txt -m "ndcg@10,map(relevant>=2)"
 
@@ -85,8 +88,15 @@ def evaluate(
 
     chosen = choose_metrics(metrics or [], preset)
     scores_file, data_file = _sort_files(files, column, score_column, run)
-    data = _read_data(data_file, reading, chosen, run, column is not None)
-    scores = _scores(scores_file, data, column, score_column, run)
+    if scores_file is not None and is_model_file(scores_file):
+        trained = load_model(scores_file)
+        changes = _needs_ids(chosen, run)
+        data = read_for_model(trained, data_file, reading, with_labels=True, **changes)
+        scores = predict(trained, data, reading)
+    else:
+        trained = None
+        data = _read_data(data_file, reading, chosen, run, column is not None)
+        scores = _scores(scores_file, data, column, score_column, run)
     table = measure(data, scores, chosen, n_jobs=reading.n_jobs)
     if per_query is not None:
         write_per_query(data, table, per_query)
@@ -94,7 +104,9 @@ def evaluate(
         show_json(
             {
                 "data": str(data_file),
-                "scores": str(scores_file) if scores_file else {"column": column},
+                "model" if trained else "scores": str(scores_file)
+                if scores_file
+                else {"column": column},
                 "documents": data.n_documents,
                 "queries": data.n_queries,
                 "metrics": table.to_dict(),
@@ -160,7 +172,7 @@ def write_per_query(data: Dataset, table: Evaluation, path: Path) -> None:
 def _sort_files(
     files: list[Path], column: str | None, score_column: str | None, run: bool
 ) -> tuple[Path | None, Path]:
-    """The file of scores, if one is needed, and the data file."""
+    """The model or the file of scores, if one is needed, and the data file."""
     if column is not None:
         if score_column is not None or run:
             raise ParameterError(
@@ -174,8 +186,17 @@ def _sort_files(
         raise ParameterError("only one of --score-column and --run must be given. Got both.")
     if len(files) != 2:
         raise ParameterError(
-            f"a file of scores and a data file must be given, or a data file and --column. "
-            f"Got {len(files)} files."
+            f"a model or a file of scores must be given, then a data file; or a data file and "
+            f"--column. Got {count(len(files), 'file')}."
+        )
+    if is_model_file(files[1]) and not is_model_file(files[0]):
+        raise ParameterError(
+            f"MODEL must come first, then DATA. Got '{files[1]}', a model, in the second place."
+        )
+    if (score_column is not None or run) and is_model_file(files[0]):
+        raise ParameterError(
+            f"--score-column and --run must be used with a file of scores. Got '{files[0]}', a "
+            f"model, which makes its own: leave them out."
         )
     return files[0], files[1]
 
@@ -186,12 +207,15 @@ def _read_data(
     """What measuring needs of the data: document ids and features only where they are used."""
     from rankgrove.data.files import format_of
 
-    changes: dict[str, Any] = {}
-    if run or any(metric.ties == "document_id" for metric in metrics):
-        changes["document_ids"] = True
+    changes = _needs_ids(metrics, run)
     if not with_features and format_of(path) != "letor":
         changes["features"] = []
     return reading.read(path, **changes)
+
+
+def _needs_ids(metrics: list[Metric], run: bool) -> dict[str, Any]:
+    needed = run or any(metric.ties == "document_id" for metric in metrics)
+    return {"document_ids": True} if needed else {}
 
 
 def _scores(

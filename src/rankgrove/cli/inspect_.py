@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
-"""`rankgrove inspect`: what is in a data file, and what in it is worth a look."""
+"""`rankgrove inspect`: what is in a file; of data, what in them is worth a look."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import typer
 from rich.table import Table
 
 from rankgrove.cli.console import bar, count, heading, make_table, percent, show, show_json
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.inspect_model import inspect_model
+from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
 
 if TYPE_CHECKING:
     from rankgrove.data.describe import Description
@@ -31,7 +32,9 @@ class Finding:
 
 @takes_reading
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A data file of any format.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A data file of any format, or a model.")
+    ],
     per_feature: Annotated[
         bool, typer.Option("--per-feature", help="Also list every feature.")
     ] = False,
@@ -39,7 +42,10 @@ def inspect(
     *,
     reading: Reading,
 ) -> None:
-    """Show what is in a data file and what in it is worth a look."""
+    """Show what is in a model or in a data file, and what in the data is worth a look."""
+    if is_model_file(file):
+        inspect_model(file, json)
+        return
     from rankgrove.data.describe import describe
 
     found = describe(reading.read(file), n_jobs=reading.n_jobs)

@@ -14,18 +14,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rankgrove.cli.console import PROGRAM
+from rankgrove.cli.console import BROKEN_PIPE, FAILED, INTERRUPTED, MISUSED, PROGRAM, say
 from rankgrove.cli.convert import convert
 from rankgrove.cli.evaluate import evaluate
+from rankgrove.cli.explain import explain
 from rankgrove.cli.inspect_ import inspect
 from rankgrove.cli.interrupts import watch_interrupts
 from rankgrove.cli.metrics import metrics
 from rankgrove.cli.options import OPTION_NAMES
 from rankgrove.cli.quickstart import quickstart
+from rankgrove.cli.score import score
+from rankgrove.cli.train import make_train, train
 from rankgrove.cli.warmup import warmup
 from rankgrove.errors import ParameterError, RankgroveError
-
-FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 # The base of all that is wrong with a command line; Typer does not export it by name.
 _UsageError: Any = typer.BadParameter.__base__
@@ -37,6 +38,11 @@ class _Group(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
         extra = {key: extra[key] for key in extra.keys() & {"obj"}}
         sys.exit(self._run(sys.argv[1:] if args is None else list(args), extra))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        # Its options come from the parameters of training, whose import --help does not wait for.
+        return name, _make_command(make_train()) if name == "train" else command, rest
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         for stream in (sys.stdout, sys.stderr):
@@ -50,7 +56,7 @@ class _Group(TyperGroup):
                 return code
             except BaseException as error:
                 if interrupts.seen or isinstance(error, KeyboardInterrupt):
-                    print(f"{PROGRAM}: interrupted", file=sys.stderr)
+                    say("interrupted")
                     return INTERRUPTED
                 return _explain(error)
 
@@ -63,8 +69,16 @@ class _Group(TyperGroup):
         return 0
 
 
+def _make_command(function: Any) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(function.__name__)(function)
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)
-for command in (quickstart, inspect, evaluate, convert, metrics, warmup):
+for command in (
+    quickstart, inspect, train, score, evaluate, explain, convert, metrics, warmup,
+):  # fmt: skip
     app.command(command.__name__)(command)
 
 
@@ -131,7 +145,7 @@ def _explain(error: BaseException) -> int:
 
 def _fail(message: str, code: int) -> int:
     for line in message.splitlines():
-        print(f"{PROGRAM}: error: {line}", file=sys.stderr)
+        say(f"error: {line}")
     return code
 
 
@@ -143,5 +157,9 @@ def _in_option_names(message: str) -> str:
         name = match["name"].replace("_", "-")
         return f"--{name} {match['value'].strip(chr(39))}" if match["value"] else f"--{name}"
 
+    if start := re.match(
+        rf"(?:{'|'.join(name for name in OPTION_NAMES if '_' in name)})(?= must )", message
+    ):
+        message = f"--{start[0].replace('_', '-')}{message[start.end() :]}"
     value = r"(?:(?P<value>'\w+'|\d+)|True|(?=[\s.,:(]))"
     return re.sub(rf"\b(?P<name>{names})={value}", option, message)

@@ -1,15 +1,17 @@
-"""The options that commands share: `--json`, and how a data file is to be read."""
+"""What commands share: `--json`, how a data file is to be read, how options are added."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from rankgrove.errors import DataError
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -91,6 +93,10 @@ class Reading:
         """The data of a file, read with these options and changes."""
         from rankgrove.data.files import read_data  # noqa: PLC0415 (--help is quick without it)
 
+        if is_model_file(path):
+            raise DataError(
+                f"{path}: must be a data file. Got a model: 'rankgrove inspect' shows what is in it."
+            )
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:
             options["features"] = [name.strip() for name in self.features.split(",")]
@@ -102,23 +108,51 @@ class Reading:
 OPTION_NAMES = tuple(field.name for field in fields(Reading))
 
 
+def is_model_file(path: Path) -> bool:
+    """Whether a file starts as safetensors do: the length of a header, and the header, JSON."""
+    # Only regular files: what is read from a pipe is gone.
+    if not path.is_file():
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(9)
+    except OSError:
+        return False  # whoever reads it says why it cannot be read
+    # The first 8 characters of a text would be a far longer header.
+    return len(start) == 9 and int.from_bytes(start[:8], "little") < 1 << 32 and start[8:] == b"{"
+
+
 def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `Reading`, which it takes as one argument `reading`."""
-    added = get_type_hints(Reading, include_extras=True)
+    return add_options(
+        command,
+        "reading",
+        get_type_hints(Reading, include_extras=True),
+        lambda values: Reading(**values),
+    )
+
+
+def add_options(
+    command: Callable[..., None],
+    argument: str,
+    options: Mapping[str, Any],
+    gather: Callable[[dict[str, Any]], Any],
+) -> Callable[..., None]:
+    """Give a command options, by name and annotation, which it takes as one argument."""
     hints = get_type_hints(command, include_extras=True)
-    hints = {name: hint for name, hint in hints.items() if name != "reading"} | added
+    hints = {name: hint for name, hint in hints.items() if name != argument} | dict(options)
 
     @functools.wraps(command)
     def wrapper(**arguments: Any) -> None:
-        reading = Reading(**{name: arguments.pop(name) for name in added})
-        command(**arguments, reading=reading)
+        values = {name: arguments.pop(name) for name in options}
+        command(**arguments, **{argument: gather(values)})
 
     parameters = inspect.signature(command).parameters.values()
-    own = [p.replace(annotation=hints[p.name]) for p in parameters if p.name != "reading"]
+    own = [p.replace(annotation=hints.get(p.name)) for p in parameters if p.name != argument]
     keyword = inspect.Parameter.KEYWORD_ONLY
     more = [
         inspect.Parameter(name, keyword, default=None, annotation=hint)
-        for name, hint in added.items()
+        for name, hint in options.items()
     ]
     wrapper.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
     wrapper.__annotations__ = hints

@@ -1,8 +1,9 @@
-"""Where `rankgrove evaluate` takes scores from: lines of numbers, a table, a run, a feature."""
+"""Scores in files, to read and to write: lines of numbers, a table, a run; or from a feature."""
 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from rankgrove.data.files import format_of, read_lines, read_numbers
 from rankgrove.errors import DataError, ParameterError, ParseError, unknown_name
 
 Scores = NDArray[np.float64]
+
+# So many lines are written at once.
+_BLOCK = 1 << 14
+_TAG = "rankgrove"
 
 
 def scores_from_lines(path: Path, n_documents: int) -> Scores:
@@ -114,6 +119,48 @@ def feature_scores(data: Dataset, feature: int) -> Scores:
     values = data.features[:, feature].astype(np.float64)
     values[np.isnan(values)] = -np.inf
     return values
+
+
+def score_lines(scores: Scores) -> Iterator[str]:
+    """One number a line, with as few digits as bring back the same score; block by block."""
+    for start in range(0, len(scores), _BLOCK):
+        yield "".join(f"{score!r}\n" for score in scores[start : start + _BLOCK].tolist())
+
+
+def score_rows(data: Dataset, scores: Scores, separator: str) -> Iterator[str]:
+    """A table with a header: the query, the document id where there is one, and the score."""
+    columns = {"qid": data.qid, "document_id": data.document_ids, "score": scores}
+    there = {name: values for name, values in columns.items() if values is not None}
+    text = io.StringIO()
+    rows = csv.writer(text, delimiter=separator, lineterminator="\n")
+    rows.writerow(there)
+    for start in range(0, len(scores), _BLOCK):
+        block = (values[start : start + _BLOCK].tolist() for values in there.values())
+        rows.writerows(zip(*block, strict=True))
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+
+
+def run_lines(data: Dataset, scores: Scores) -> Iterator[str]:
+    """A TREC run, query by query, the highest score first; of equal ones, the earlier document."""
+    if data.document_ids is None:
+        raise DataError("a run must have document ids. Got data without them.")
+    # All are looked at before the first line goes out.
+    queries = [_run_field("query", qid) for qid in data.query_ids.tolist()]
+    documents = [_run_field("document", _trec_id(name)) for name in data.document_ids.tolist()]
+    for query, qid in enumerate(queries):
+        first, end = data.offsets[query : query + 2].tolist()
+        for rank, at in enumerate(np.argsort(-scores[first:end], kind="stable").tolist(), start=1):
+            score = float(scores[first + at])
+            yield f"{qid} Q0 {documents[first + at]} {rank} {score!r} {_TAG}\n"
+
+
+def _run_field(what: str, name: Any) -> str:
+    text = str(name)
+    if len(text.split()) != 1:
+        raise DataError(f"the id of a {what} must be one word in a run. Got {text!r}.")
+    return text
 
 
 def _check_count(path: Path, scores: Scores, n_documents: int) -> Scores:

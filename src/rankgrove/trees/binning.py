@@ -4,13 +4,18 @@ A feature has up to 255 value bins, cut at its edges: the code of a value is the
 below it, so `code <= t` means `value <= edges[t]`. Missing values have the code 255. A feature
 with no more distinct values than bins keeps each of them in a bin of its own.
 
+A categorical feature has a code a category, the most frequent first; categories past the last
+code, and those not seen in training, have the code of missing values.
+
 Codes stand in blocks of 16 features, each block row-major: a row of a block is 16 bytes, and the
-histogram of a block fits into the first-level cache. Features with missing values, and then those
-with few bins, are put side by side, so that few blocks pay for a second scan or for 255 bins.
+histogram of a block fits into the first-level cache. Categorical features, those with missing
+values, and then those with few bins, are put side by side, so that few blocks pay for a search
+of their own, for a second scan or for 255 bins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +27,9 @@ from rankgrove.errors import DataError, ParameterError
 BLOCK = 16
 MAX_BINS = 255
 MISSING_CODE = 255
+
+# Kinds of features, and of blocks, which have the highest kind of their features.
+PLAIN, WITH_MISSING, CATEGORICAL = range(3)
 
 # LightGBM's default: quantiles of 200,000 rows are within a tenth of a percent of those of all.
 _SAMPLE_ROWS = 200_000
@@ -123,24 +131,27 @@ class Bins:
         float32, a row of 255 a feature, rising, padded with infinity.
     n_bins
         Value bins of each feature: its edges and one.
-    missing
-        Whether the feature had missing values.
+    kinds
+        PLAIN, WITH_MISSING for a feature that had missing values, or CATEGORICAL.
+    categories
+        For each categorical feature, its categories in the order of their codes.
     """
 
     edges: NDArray[np.float32]
     n_bins: NDArray[np.int64]
-    missing: NDArray[np.bool_]
+    kinds: NDArray[np.int64]
+    categories: dict[int, NDArray[np.float32]]
 
     @classmethod
     def fit(
-        cls, features: NDArray[np.float32], max_bins: int = MAX_BINS, *, seed: int = 0,
-        n_jobs: int | None = None,
+        cls, features: NDArray[np.float32], max_bins: int = MAX_BINS, *,
+        categorical: Iterable[int] = (), seed: int = 0, n_jobs: int | None = None,
     ) -> Bins:  # fmt: skip
-        """Find the bins from a sample of the rows.
+        """Find the bins from a sample of the rows; categories from all of them.
 
         >>> bins = Bins.fit(np.array([[1.0], [2.0], [2.0], [np.nan]], dtype=np.float32))
-        >>> bins.n_bins.tolist(), bins.missing.tolist(), float(bins.edges[0, 0])
-        ([2], [True], 1.5)
+        >>> bins.n_bins.tolist(), bins.kinds.tolist(), float(bins.edges[0, 0])
+        ([2], [1], 1.5)
         """
         if not isinstance(max_bins, (int, np.integer)) or not 2 <= max_bins <= MAX_BINS:
             raise ParameterError(f"max_bins must be from 2 to {MAX_BINS}. Got {max_bins!r}.")
@@ -152,7 +163,7 @@ class Bins:
             rows = np.sort(np.random.default_rng(seed).choice(n_rows, _SAMPLE_ROWS, replace=False))
         edges = np.full((n_features, MAX_BINS), np.inf, dtype=np.float32)
         n_bins = np.ones(n_features, dtype=np.int64)
-        missing = np.zeros(n_features, dtype=np.bool_)
+        kinds = np.full(n_features, PLAIN, dtype=np.int64)
 
         def task(chunk: int) -> None:
             first = chunk * BLOCK
@@ -163,10 +174,51 @@ class Bins:
                 n_bins[feature] = 1 + find_edges(seen, int(max_bins), edges[feature])
             # A missing value outside the sample counts too.
             columns = slice(first, first + BLOCK)
-            missing[columns] = np.isnan(features[:, columns]).any(axis=0)
+            kinds[columns] = np.where(np.isnan(features[:, columns]).any(0), WITH_MISSING, PLAIN)
 
         run_chunks(task, -(-n_features // BLOCK), n_jobs)
-        return cls(edges, n_bins, missing)
+        categories = {}
+        for feature in sorted(categorical):
+            categories[feature] = _most_frequent(features[:, feature], max_bins)
+            edges[feature] = np.inf
+            n_bins[feature] = max(len(categories[feature]), 1)
+            kinds[feature] = CATEGORICAL
+        return cls(edges, n_bins, kinds, categories)
+
+
+def _most_frequent(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+    """The distinct values, the most frequent first, the lower one if equal."""
+    found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return found[np.argsort(-counts, kind="stable")[:max_bins]]
+
+
+def category_codes(
+    values: NDArray[np.float32], categories: NDArray[np.float32]
+) -> NDArray[np.uint8]:
+    """The codes of the values of a categorical feature.
+
+    >>> category_codes(np.float32([7, 3, 9]), np.float32([3, 7])).tolist()
+    [1, 0, 255]
+    """
+    if len(categories) == 0:
+        return np.full(len(values), MISSING_CODE, np.uint8)
+    order = np.argsort(categories)
+    at = np.searchsorted(categories[order], values).clip(max=len(order) - 1)
+    codes = order[at]
+    return np.where(categories[codes] == values, codes, MISSING_CODE).astype(np.uint8)
+
+
+def with_category_codes(
+    features: NDArray[np.float32], categories: Mapping[int, NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """The features with the codes of categories in place of their values, NaN for unknown ones."""
+    if not categories:
+        return features
+    out = features.copy()
+    for feature, known in categories.items():
+        codes = category_codes(features[:, feature], known)
+        out[:, feature] = np.where(codes == MISSING_CODE, np.float32(np.nan), codes)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,26 +228,26 @@ class BinnedMatrix:
     Attributes
     ----------
     codes
-        uint8 of shape (blocks, rows, 16).
+        uint8 of shape (blocks, rows * 16): row r of a block is its entries 16 r to 16 r + 15.
     slots
         For each feature, its place: block * 16 + column of the block.
     features
         For each place, its feature; -1 where the last block has none.
     block_bins
         For each block, the most value bins of its features.
-    block_missing
-        For each block, whether any of its features had missing values.
+    block_kinds
+        For each block, the highest kind of its features.
     """
 
     codes: NDArray[np.uint8]
     slots: NDArray[np.int64]
     features: NDArray[np.int64]
     block_bins: NDArray[np.int64]
-    block_missing: NDArray[np.bool_]
+    block_kinds: NDArray[np.int64]
 
     @property
     def n_rows(self) -> int:
-        return int(self.codes.shape[1])
+        return int(self.codes.shape[1]) // BLOCK
 
     @property
     def n_blocks(self) -> int:
@@ -205,7 +257,7 @@ class BinnedMatrix:
 def encode(features: NDArray[np.float32], bins: Bins, n_jobs: int | None = None) -> BinnedMatrix:
     """The codes of all features, in blocks of features that cost about the same to scan."""
     n_rows, n_features = features.shape
-    order = np.lexsort((np.arange(n_features), -bins.n_bins, ~bins.missing))
+    order = np.lexsort((np.arange(n_features), -bins.n_bins, -bins.kinds))
     n_blocks = -(-n_features // BLOCK)
     placed = np.full(n_blocks * BLOCK, -1, dtype=np.int64)
     placed[:n_features] = order
@@ -223,11 +275,14 @@ def encode(features: NDArray[np.float32], bins: Bins, n_jobs: int | None = None)
         encode_rows(values, first, min(first + _CHUNK_ROWS, n_rows), columns, edges, codes[block])
 
     run_chunks(task, n_blocks * chunks, n_jobs)
+    for feature, categories in bins.categories.items():
+        block, column = divmod(int(slots[feature]), BLOCK)
+        codes[block, :, column] = category_codes(features[:, feature], categories)
     per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]
     return BinnedMatrix(
-        codes=as_input(codes, np.uint8),
+        codes=as_input(codes.reshape(n_blocks, -1), np.uint8),
         slots=slots,
         features=placed,
         block_bins=np.array([bins.n_bins[part].max() for part in per_block], dtype=np.int64),
-        block_missing=np.array([bins.missing[part].any() for part in per_block]),
+        block_kinds=np.array([bins.kinds[part].max() for part in per_block], dtype=np.int64),
     )

@@ -1,0 +1,1 @@
+"""The boosting loop: objective, trees, sampling and early stopping put together."""

@@ -1,0 +1,282 @@
+"""The boosting loop: forces, a tree that follows them, new scores, again."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import resolve_n_jobs
+from rankgrove.boosting.history import History, Validation
+from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_signs
+from rankgrove.boosting.sampling import (
+    Sample,
+    sample_features,
+    sample_gradients,
+    sample_queries,
+)
+from rankgrove.data.dataset import Dataset
+from rankgrove.errors import DataError, ParameterError
+from rankgrove.trees.binning import Bins, encode, with_category_codes
+from rankgrove.trees.ensemble import Ensemble, Tree
+from rankgrove.trees.grower import Grower, GrownTree
+from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
+from rankgrove.trees.predict import Scorer
+from rankgrove.trees.quantise import quantise
+
+Floats = NDArray[np.float64]
+
+# Called after each tree; training stops if one returns True.
+Callback = Callable[["Training"], "bool | None"]
+
+
+@dataclass
+class Phases:
+    """Where the time goes, by name, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measured(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+class Training:
+    """A training run: the data as trees see them, the scores so far and the trees.
+
+    Attributes
+    ----------
+    trees
+        The trees so far.
+    validation
+        What validation measured after each of them.
+    bins
+        How features are cut.
+    phases
+        Where the time went.
+    interrupted
+        Whether Ctrl-C ended it.
+    """
+
+    def __init__(
+        self,
+        train: Dataset,
+        valid: Mapping[str, Dataset],
+        parameters: Parameters,
+        *,
+        earlier: Ensemble | None = None,
+        history: History | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.parameters = parameters
+        self.train, self.valid = train, dict(valid)
+        self.n_jobs = resolve_n_jobs(n_jobs)
+        self.phases = Phases()
+        self.interrupted = False
+        self._check_sets()
+        p = parameters
+        names = train.feature_names
+        signs = monotone_signs(p.monotone, names)
+        categorical = feature_numbers(
+            "categorical", () if p.categorical is None else p.categorical, names
+        )
+        if np.any(signs[categorical]):
+            raise ParameterError("monotone features must not be categorical. Got one that is both.")
+        categorical = _with_categories(train, categorical)
+        with self.phases.measured("forces"):
+            self._forces = p.make_objective().prepare(train, n_jobs)
+        with self.phases.measured("bin"):
+            self.bins = Bins.fit(
+                train.features, p.max_bins, categorical=categorical, seed=p.random_state,
+                n_jobs=n_jobs,
+            )  # fmt: skip
+            self.matrix = encode(train.features, self.bins, n_jobs)
+            self._matrices = {
+                name: encode(data.features, self.bins, n_jobs)
+                for name, data in self.valid.items()
+                if data is not train
+            }
+        self._grower = Grower(
+            self.matrix, self.bins, p.tree_options(train.n_documents), signs=signs, n_jobs=n_jobs
+        )
+        self.trees: list[Tree] = []
+        if earlier is not None:
+            self.trees = [earlier.tree(number) for number in range(earlier.n_trees)]
+        self.scores = self._scores_of(train, earlier)
+        self._valid_scores = {
+            name: self.scores if data is train else self._scores_of(data, earlier)
+            for name, data in self.valid.items()
+        }
+        self.validation = Validation(
+            self.valid, p.metrics(), p.early_stopping_rounds, history, n_jobs
+        )
+
+    def _check_sets(self) -> None:
+        p, train = self.parameters, self.train
+        if p.early_stopping_rounds is not None and not self.valid:
+            raise ParameterError(
+                "early_stopping_rounds must have a validation set to watch. Got none: "
+                "pass valid=, or early_stopping_rounds=None."
+            )
+        for name, data in self.valid.items():
+            if data.n_features != train.n_features:
+                raise DataError(
+                    f"validation set {name!r} must have the {train.n_features} features of the "
+                    f"training data. Got {data.n_features}."
+                )
+            if data.feature_names != train.feature_names:
+                other = next(
+                    pair
+                    for pair in zip(train.feature_names, data.feature_names, strict=True)
+                    if pair[0] != pair[1]
+                )
+                raise DataError(
+                    f"validation set {name!r} must have the features of the training data in "
+                    f"the same order. Got {other[1]!r} in place of {other[0]!r}."
+                )
+            if (data.base_scores is None) != (train.base_scores is None):
+                raise DataError(
+                    f"validation set {name!r} and the training data must both have base scores, "
+                    f"or neither. Got them in one only."
+                )
+
+    def _scores_of(self, data: Dataset, earlier: Ensemble | None) -> Floats:
+        base = np.zeros(data.n_documents) if data.base_scores is None else data.base_scores.copy()
+        if earlier is None or earlier.n_trees == 0:
+            return base
+        # Values are added tree by tree, in the same order as in the run that grew them.
+        return Scorer(earlier).score(
+            with_category_codes(data.features, self.bins.categories), base=base, n_jobs=self.n_jobs
+        )
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The trees so far."""
+        return Ensemble.from_trees(self.trees)
+
+    @property
+    def history(self) -> History:
+        return self.validation.history
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """A number that differs, as good as always, for other training data."""
+        data, bins = self.train, self.bins
+        number = zlib.crc32("\n".join(data.feature_names).encode())
+        # Codes alone would be the same for other values in the same order.
+        arrays = (
+            data.labels, data.offsets, data.weights, data.base_scores, bins.edges,
+            *bins.categories.values(), self.matrix.codes,
+        )  # fmt: skip
+        for array in arrays:
+            part = np.empty(0) if array is None else np.ascontiguousarray(array)
+            number = zlib.crc32(str(part.shape).encode(), number)
+            number = zlib.crc32(part.reshape(-1).view(np.uint8).data, number)
+        return number
+
+    def run(self, callbacks: Sequence[Callback] = ()) -> None:
+        """Add trees until there are enough, validation or a callback says stop, or Ctrl-C."""
+        n_trees, forces = len(self.trees), np.empty((2, self.train.n_documents))
+        try:
+            while n_trees < self.parameters.n_estimators and not self._is_done:
+                tree = self._add_tree(n_trees, forces[0], forces[1])
+                with self.phases.measured("validation"):
+                    self.validation.measure(self._valid_scores)
+                self.trees.append(tree)
+                n_trees += 1
+                answers = [callback(self) for callback in callbacks]
+                if any(answers):
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self._forget_measured_past(len(self.trees))
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether validation says stop, or nothing is left to split."""
+        sees_all = self.parameters.subsample == 1 and self.parameters.colsample == 1
+        # The next tree would see the same as one that found nothing in all of the data.
+        stuck = sees_all and bool(self.trees) and self.trees[-1].n_leaves == 1
+        return stuck or self.validation.should_stop
+
+    def validation_is_that_of_last_tree(self) -> bool:
+        """Whether validation would measure now what it has measured last: it has the same data."""
+        return self.validation.agrees(self._valid_scores)
+
+    def _forget_measured_past(self, n_trees: int) -> None:
+        for curves in self.history.values():
+            for values in curves.values():
+                del values[n_trees:]
+
+    def kept_trees(self) -> int:
+        """How many of the trees the model keeps: up to the best one if training stops early."""
+        if self.parameters.early_stopping_rounds is None or not self.validation.watched:
+            return len(self.trees)
+        return self.validation.best
+
+    def _add_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
+        p, measured = self.parameters, self.phases.measured
+        with measured("forces"):
+            self._forces.compute(self.scores, iteration, forces, curvatures)
+        with measured("sample"):
+            sample = self._sample(iteration, forces)
+            allowed = sample_features(self.train.n_features, p.colsample, p.random_state, iteration)
+            if sample.weights is not None:
+                forces *= sample.weights
+                curvatures *= sample.weights
+        with measured("quantise"):
+            by = curvatures if p.split_gain == "newton" else self._ones(sample.weights)
+            packed, units = quantise(forces, by, iteration, self.n_jobs)
+        with measured("grow"):
+            grown = self._grower.grow(packed, units, sample.rows, allowed)
+        with measured("update"):
+            values = p.learning_rate * leaf_values(
+                grown, sample.rows, forces, curvatures, l2=p.l2, unit=units[0] / units[1],
+                n_jobs=self.n_jobs,
+            )  # fmt: skip
+            self._update(grown, sample, values)
+            return to_tree(grown, self.matrix, self.bins, values)
+
+    def _sample(self, iteration: int, forces: Floats) -> Sample:
+        p = self.parameters
+        if p.subsample == 1:
+            return Sample(np.arange(self.train.n_documents, dtype=np.int32), None)
+        if p.sampling == "query":
+            return sample_queries(self.train.offsets, p.subsample, p.random_state, iteration)
+        return sample_gradients(forces, p.subsample, p.random_state, iteration)
+
+    def _ones(self, weights: Floats | None) -> Floats:
+        return np.ones(self.train.n_documents) if weights is None else weights
+
+    def _update(self, grown: GrownTree, sample: Sample, values: Floats) -> None:
+        if len(sample.rows) == self.train.n_documents:
+            add_to_scores(grown, sample.rows, values, self.scores, self.n_jobs)
+        else:
+            walk(grown, self.matrix, values, self.scores, self.n_jobs)
+        for name, matrix in self._matrices.items():
+            walk(grown, matrix, values, self._valid_scores[name], self.n_jobs)
+
+
+def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:
+    """Those of the categorical features that have a category: where all is missing none can be."""
+    seen = []
+    for feature in categorical:
+        values = train.features[:, feature]
+        if np.isinf(values).any():
+            raise DataError(
+                f"categories must be finite. Got infinity in feature "
+                f"{train.feature_names[feature]!r}: make it a category of its own, or NaN."
+            )
+        if not np.isnan(values).all():
+            seen.append(feature)
+    return seen

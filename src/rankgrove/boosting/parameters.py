@@ -1,0 +1,294 @@
+"""The parameters of training: their names, defaults and rules, in one place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.metrics.base import Metric
+from rankgrove.metrics.spec import parse_metric
+from rankgrove.objectives.base import Objective
+from rankgrove.objectives.registry import OBJECTIVES, make_objective
+from rankgrove.trees.grower import GROWERS, Growth, TreeOptions
+
+SplitGain = Literal["newton", "least_squares"]
+Sampling = Literal["query", "gradient"]
+SPLIT_GAINS: tuple[str, ...] = get_args(SplitGain)
+SAMPLINGS: tuple[str, ...] = get_args(Sampling)
+
+# What belongs to the objective and is handed on to it.
+_OF_OBJECTIVE = ("metric", "sigma", "truncation", "normalise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """How a model is trained.
+
+    Attributes
+    ----------
+    objective
+        What the forces on the documents come from: `lambdamart`.
+    metric
+        The metric that the objective optimises, and that validation watches unless `eval_metric`
+        says otherwise.
+    n_estimators, learning_rate
+        How many trees, and what share of its step each makes.
+    grower
+        Which node is split next: the one with the best gain (`leafwise`) or the highest one in
+        the tree (`depthwise`).
+    max_leaves, max_depth
+        The size of a tree. `max_depth=None` sets no limit.
+    min_samples_leaf, min_child_weight
+        The fewest documents, and the least sum of curvatures, of a leaf.
+    l2
+        Added to the sum of curvatures of a node: the larger, the smaller the steps.
+    max_bins
+        How finely a feature is cut, 2 to 255. Missing values have a bin of their own.
+    subsample, sampling
+        The share of the data that a tree is grown on: whole queries at random (`query`), or the
+        documents with the largest forces and some of the others, which then count for more
+        (`gradient`; a third of the share goes to the others).
+    colsample
+        The share of the features that a tree may split by.
+    split_gain
+        What splits are chosen by: `newton` weighs documents by their curvature, `least_squares`
+        counts them (MART).
+    sigma, truncation, normalise
+        Of the objective: the steepness of the logistic curve; how deep the better-ranked document
+        of a pair may stand; whether the forces of each query are scaled to a comparable size.
+    monotone
+        Features in which the score may only rise (1) or fall (-1), by name or number.
+    categorical
+        Features whose values are categories, by name or number.
+    category_l2, category_smoothing, max_categories
+        Of splits by categories: what is added to `l2`; what is added to the curvature of a
+        category before sorting (one with fewer documents stays right); how many may go left.
+    eval_metric
+        One metric or several that validation sets are measured by; the first one decides.
+    early_stopping_rounds
+        Stop when the first metric on the first validation set has not improved for so many trees,
+        and keep the trees up to the best. None never stops.
+    random_state
+        The seed of everything random.
+    """
+
+    objective: str | Objective = "lambdamart"
+    metric: str | Metric = "ndcg@10"
+    n_estimators: int = 500
+    learning_rate: float = 0.1
+    grower: Growth = "leafwise"
+    max_leaves: int = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_child_weight: float = 1e-3
+    l2: float = 0.0
+    max_bins: int = 255
+    subsample: float = 1.0
+    sampling: Sampling = "query"
+    colsample: float = 1.0
+    split_gain: SplitGain = "newton"
+    sigma: float = 1.0
+    truncation: int | None = 30
+    normalise: bool = True
+    monotone: Mapping[Any, int] | Sequence[int] | None = None
+    categorical: Sequence[Any] | None = None
+    category_l2: float = 10.0
+    category_smoothing: float = 10.0
+    max_categories: int = 32
+    eval_metric: str | Metric | Sequence[str | Metric] | None = None
+    early_stopping_rounds: int | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        self.make_objective()
+        self.metrics()
+        _list("categorical", self.categorical, "a list of features, by name or number")
+        if not isinstance(self.monotone, Mapping):
+            _list("monotone", self.monotone, "a mapping of features to signs, a list of signs")
+        _whole("n_estimators", self.n_estimators, 1)
+        _real("learning_rate", self.learning_rate, 0, above=True)
+        _one_of("grower", self.grower, GROWERS)
+        _whole("max_leaves", self.max_leaves, 2)
+        _whole("max_depth", self.max_depth, 1, none=True)
+        _whole("min_samples_leaf", self.min_samples_leaf, 1)
+        for name in ("min_child_weight", "l2", "category_l2", "category_smoothing"):
+            _real(name, getattr(self, name), 0)
+        _whole("max_bins", self.max_bins, 2, 255)
+        for name in ("subsample", "colsample"):
+            _real(name, getattr(self, name), 0, above=True, most=1)
+        _one_of("sampling", self.sampling, SAMPLINGS)
+        _one_of("split_gain", self.split_gain, SPLIT_GAINS)
+        _whole("max_categories", self.max_categories, 1)
+        _whole("early_stopping_rounds", self.early_stopping_rounds, 1, none=True)
+        _whole("random_state", self.random_state, 0, (1 << 63) - 1)
+
+    @classmethod
+    def from_names(cls, values: Mapping[str, Any]) -> Parameters:
+        """The parameters from their names; one that does not exist is refused.
+
+        >>> Parameters.from_names({"learning_rat": 0.1})
+        Traceback (most recent call last):
+        rankgrove.errors.ParameterError: parameter must be one of objective, ...
+        """
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise unknown_name("parameter", str(name), known)
+        return cls(**values)
+
+    def make_objective(self) -> Objective:
+        """The objective with those of the parameters that are its own."""
+        if isinstance(self.objective, Objective):
+            return self.objective
+        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
+            raise unknown_name("objective", str(self.objective), OBJECTIVES)
+        known = {field.name for field in fields(OBJECTIVES[self.objective])}
+        own = {name: _plain(getattr(self, name)) for name in _OF_OBJECTIVE if name in known}
+        return make_objective(self.objective, **own)
+
+    def metrics(self) -> list[Metric]:
+        """What validation sets are measured by; the first decides."""
+        chosen = self.metric if self.eval_metric is None else self.eval_metric
+        if isinstance(chosen, (str, Metric)) or not isinstance(chosen, Iterable):
+            chosen = [chosen]
+        several = list(chosen)
+        if not several:
+            raise ParameterError("eval_metric must name at least one metric. Got none.")
+        return [m if isinstance(m, Metric) else parse_metric(m) for m in several]
+
+    def tree_options(self, n_documents: int) -> TreeOptions:
+        """How trees of so many documents grow; memory is kept for the leaves they can have."""
+        own = {field.name: getattr(self, field.name) for field in fields(TreeOptions)}
+        most = min(self.max_leaves, max(2, n_documents // self.min_samples_leaf))
+        if self.max_depth is not None and self.max_depth < 31:
+            most = min(most, 1 << int(self.max_depth))
+        return TreeOptions(**{**own, "max_leaves": int(most)})
+
+    def as_json(self) -> dict[str, Any]:
+        """The parameters as JSON values, for a file.
+
+        An objective that is given as a value becomes a mapping of its own parameters and its
+        name, and a mapping of features to signs becomes pairs, as features may be numbers.
+        """
+        values = {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
+        if isinstance(self.monotone, Mapping):
+            values["monotone"] = [_as_json(pair) for pair in self.monotone.items()]
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Parameters:
+        """The parameters that `as_json` wrote; other entries are left out.
+
+        >>> given = Parameters(n_estimators=100, monotone={0: 1, "age": -1})
+        >>> Parameters.from_json(given.as_json()) == given
+        True
+        """
+        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
+        if isinstance(known.get("objective"), Mapping):
+            own = dict(known["objective"])
+            known["objective"] = make_objective(own.pop("name"), **own)
+        monotone = known.get("monotone")
+        if isinstance(monotone, list) and any(isinstance(entry, list) for entry in monotone):
+            known["monotone"] = dict(monotone)
+        return cls(**known)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Metric):
+        return str(value)
+    if isinstance(value, Objective):
+        own = {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
+        return {"name": value.name, **own}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_as_json(entry) for entry in value]
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A Python number in place of one of NumPy, as parameter searches give them."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _list(name: str, value: Any, rule: str) -> None:
+    if value is not None and not isinstance(value, (list, tuple, np.ndarray)):
+        raise ParameterError(f"{name} must be {rule}, or None. Got {value!r}.")
+
+
+def _whole(name: str, value: Any, least: int, most: int | None = None, none: bool = False) -> None:
+    if none and value is None:
+        return
+    fine = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not fine or value < least or (most is not None and value > most):
+        rule = f"{least} or more" if most is None else f"from {least} to {most}"
+        also = ", or None" if none else ""
+        raise ParameterError(f"{name} must be a whole number, {rule}{also}. Got {value!r}.")
+
+
+def _real(name: str, value: Any, least: float, above: bool = False, most: float = math.inf) -> None:
+    fine = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if (
+        not fine
+        or not math.isfinite(value)
+        or not least <= value <= most
+        or (above and value == least)
+    ):
+        rule = f"above {least}" if above else f"{least} or more"
+        rule += "" if most == math.inf else f" and at most {most}"
+        raise ParameterError(f"{name} must be a finite number {rule}. Got {value!r}.")
+
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise unknown_name(name, str(value), known)
+
+
+def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[str]) -> list[int]:
+    """The numbers of features that are given by name or number; an unknown one is refused.
+
+    >>> feature_numbers("categorical", ["b", 0], ["a", "b"])
+    [1, 0]
+    """
+    numbers = []
+    for feature in chosen:
+        if isinstance(feature, str):
+            if feature not in feature_names:
+                raise unknown_name(f"a feature of {name}", feature, feature_names)
+            numbers.append(feature_names.index(feature))
+        else:
+            _whole(f"a feature of {name}", feature, 0, len(feature_names) - 1)
+            numbers.append(int(feature))
+    if len(set(numbers)) != len(numbers):
+        raise ParameterError(f"{name} must name a feature once. Got one twice in {list(chosen)}.")
+    return numbers
+
+
+def monotone_signs(
+    monotone: Mapping[Any, int] | Sequence[int] | None, feature_names: Sequence[str]
+) -> np.ndarray[Any, np.dtype[np.int8]]:
+    """For each feature whether the score may only rise (1) or fall (-1) in it, or either (0)."""
+    signs = np.zeros(len(feature_names), dtype=np.int8)
+    if monotone is None:
+        return signs
+    if isinstance(monotone, Mapping):
+        numbers = feature_numbers("monotone", list(monotone), feature_names)
+        values = list(monotone.values())
+    else:
+        values = list(monotone)
+        if len(values) != len(feature_names):
+            raise ParameterError(
+                f"monotone must have one entry a feature, {len(feature_names)}, or be a mapping. "
+                f"Got {len(values)} entries."
+            )
+        numbers = list(range(len(values)))
+    for number, sign in zip(numbers, values, strict=True):
+        if sign not in (-1, 0, 1):
+            raise ParameterError(
+                f"monotone must be 1, -1 or 0. Got {sign!r} for {feature_names[number]}."
+            )
+        signs[number] = sign
+    return signs

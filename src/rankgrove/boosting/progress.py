@@ -1,0 +1,86 @@
+"""How training is going, for whoever waits: a bar on a terminal, lines otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rankgrove.boosting.loop import Training
+
+# Lines are written after this many seconds at the earliest.
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Shows after each tree how many there are, the watched metric and the time left.
+
+    Used as a context and as a callback of training. On a terminal it is one line that moves;
+    elsewhere a line is written every few seconds.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._bar = self._stream.isatty()
+        self._start = self._written = 0.0
+        self._first = 0
+
+    def __enter__(self) -> Progress:
+        self._start = self._written = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def __call__(self, training: Training) -> None:
+        now = time.monotonic()
+        done = len(training.trees)
+        total = training.parameters.n_estimators
+        self._first = self._first or done
+        is_last = done == total
+        wait = 0.1 if self._bar else _SECONDS_BETWEEN_LINES
+        if now - self._written < wait and not is_last:
+            return
+        self._written = now
+        line = self._line(training, done, total, now - self._start)
+        if self._bar:
+            self._stream.write("\r\x1b[K" + line)
+        else:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def _line(self, training: Training, done: int, total: int, seconds: float) -> str:
+        parts = [f"{done:,}/{total:,} trees"]
+        if self._bar:
+            filled = 24 * done // total
+            parts.insert(0, "━" * filled + "╌" * (24 - filled))
+        watched = training.validation.watched
+        if watched:
+            metric = training.parameters.metrics()[0]
+            parts.append(f"{metric} {watched[-1]:.4f}")
+            parts.append(f"best {max(watched):.4f} at {training.validation.best:,}")
+        grown = done - self._first + 1
+        if done < total:
+            parts.append(f"{_clock(seconds / grown * (total - done))} left")
+        else:
+            parts.append(f"{_clock(seconds)}")
+        return "  ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    """A time to read: 42 s, 3 min 20 s, 2 h 5 min.
+
+    >>> _clock(4.2), _clock(200), _clock(7500)
+    ('4.2 s', '3 min 20 s', '2 h 5 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,77 @@
+"""What a tree is grown on: queries, rows and features, drawn by a hash of seed and iteration.
+
+Nothing is kept from one draw to the next, so a run that goes on from a checkpoint draws the same,
+whatever came before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_QUERIES, _ROWS, _FEATURES = range(3)
+
+
+def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
+    """Random numbers of 64 bits (splitmix64 of what they are for and their place)."""
+    with np.errstate(over="ignore"):
+        start = _mix(_mix(_mix(np.uint64(seed)) + np.uint64(iteration)) + np.uint64(purpose))
+        return _mix(np.arange(n, dtype=np.uint64) + start)
+
+
+def _mix(number: np.uint64 | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    mixed = (np.asarray(number, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _lowest(numbers: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
+    """Which places have the lowest numbers."""
+    chosen = np.zeros(len(numbers), dtype=np.bool_)
+    chosen[np.argsort(numbers, kind="stable")[:count]] = True
+    return chosen
+
+
+def sample_features(n_features: int, share: float, seed: int, iteration: int) -> NDArray[np.bool_]:
+    """Which features a tree may split by: a share of them, at least one."""
+    if share == 1:
+        return np.ones(n_features, dtype=np.bool_)
+    count = max(1, round(share * n_features))
+    return _lowest(draw(seed, iteration, _FEATURES, n_features), count)
+
+
+class Sample(NamedTuple):
+    """The rows that a tree is grown on, and what each counts, or None for 1."""
+
+    rows: NDArray[np.int32]
+    weights: Floats | None
+
+
+def sample_queries(offsets: NDArray[np.int64], share: float, seed: int, iteration: int) -> Sample:
+    """All rows of a share of the queries, at least one query."""
+    n_queries = len(offsets) - 1
+    chosen = _lowest(draw(seed, iteration, _QUERIES, n_queries), max(1, round(share * n_queries)))
+    return Sample(np.flatnonzero(np.repeat(chosen, np.diff(offsets))).astype(np.int32), None)
+
+
+def sample_gradients(forces: Floats, share: float, seed: int, iteration: int) -> Sample:
+    """The rows with the largest forces, and some of the others, which count for all of them.
+
+    Two thirds of the share go to the largest; each other row is taken with the same probability p
+    and then counts 1 / p, so that every sum over rows is right on average.
+    """
+    n_rows = len(forces)
+    size = np.abs(forces)
+    n_top = round(n_rows * share * 2 / 3)
+    bound = np.partition(size, n_rows - n_top)[n_rows - n_top] if n_top else np.inf
+    top = size >= bound
+    n_others = n_rows - int(top.sum())
+    p = min(1.0, n_rows * share / 3 / max(n_others, 1))
+    uniform = draw(seed, iteration, _ROWS, n_rows) * 2.0**-64
+    rows = np.flatnonzero(top | (uniform < p)).astype(np.int32)
+    return Sample(rows, np.where(top, 1.0, 1 / p if p > 0 else 0.0))

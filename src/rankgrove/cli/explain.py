@@ -1,0 +1,347 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove explain`: what a model rests on, and why documents stand where they do."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from rankgrove.cli.console import count, heading, make_table, percent, show, show_json
+from rankgrove.cli.models import ModelPath, lacks_labels, load_model, predict, read_for_model
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.model.model import Model
+
+_NAMES_SHOWN = 5
+
+
+@takes_reading
+def explain(
+    model: ModelPath,
+    data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Judged documents.")] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="QID", help="Rank the documents of this query of DATA.")
+    ] = None,
+    document: Annotated[
+        int | None,
+        typer.Option(metavar="RANK", help="What adds up to the score of the document there."),
+    ] = None,
+    why: Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="RANK RANK", help="Why the first stands above the second."),
+    ] = None,
+    tree: Annotated[int | None, typer.Option(metavar="N", help="Show this tree, from 0.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="METRIC", help="What features are worth to this; ndcg@10 by default."),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="K", help="How many documents or features to show.")
+    ] = 20,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Show what a model rests on, or why documents stand where they do.
+
+    rankgrove explain model.safetensors (the features that the trees use)
+
+    rankgrove explain model.safetensors --tree 0
+
+    rankgrove explain model.safetensors test.txt (what each feature is worth on this data)
+
+    rankgrove explain model.safetensors test.txt --query 7 --why 1 2
+    """
+    _check_call(data, query, document, why, tree, metric)
+    trained = load_model(model, data)
+    if data is None:
+        if tree is not None:
+            _explain_tree(trained, tree, json)
+        else:
+            _explain_use(trained, top, json)
+        return
+    if query is None:
+        documents = read_for_model(trained, data, reading, with_labels=True)
+        _explain_worth(trained, documents, metric or "ndcg@10", top, json, reading)
+        return
+    ranked = rank_query(trained, data, query, reading)
+    if why is not None:
+        _explain_pair(trained, ranked, why, top, json)
+    elif document is not None:
+        _explain_document(trained, ranked, document, top, json)
+    else:
+        _explain_query(ranked, top, json)
+
+
+def _check_call(
+    data: Path | None,
+    query: str | None,
+    document: int | None,
+    why: tuple[int, int] | None,
+    tree: int | None,
+    metric: str | None,
+) -> None:
+    of_query = {"--document": document, "--why": why}
+    for option, value in of_query.items():
+        if value is not None and query is None:
+            raise ParameterError(
+                f"{option} must be used with DATA and --query, whose ranking it is about. Got "
+                f"no --query."
+            )
+    if query is not None and data is None:
+        raise ParameterError("--query must be used with DATA, to which it belongs. Got no DATA.")
+    if document is not None and why is not None:
+        raise ParameterError("only one of --document and --why must be given. Got both.")
+    if tree is not None and data is not None:
+        raise ParameterError("--tree must be used without DATA. Got both.")
+    if metric is not None and (data is None or query is not None):
+        raise ParameterError("--metric must be used with DATA and without --query.")
+
+
+@dataclass(frozen=True)
+class RankedQuery:
+    """The documents of one query; rank r of them is row `order[r - 1]` of its own rows.
+
+    `first` is the row at which the query starts in its file.
+    """
+
+    qid: str
+    first: int
+    data: Dataset
+    scores: NDArray[np.float64]
+    order: list[int]
+    has_labels: bool
+
+    def row(self, option: str, rank: int) -> int:
+        """The row of a rank, from 1."""
+        if not 1 <= rank <= len(self.order):
+            raise ParameterError(
+                f"{option} must be a rank of query {self.qid}, 1 to {len(self.order)}. Got {rank}."
+            )
+        return self.order[rank - 1]
+
+    def described(self, rank: int) -> dict[str, Any]:
+        """A document, for JSON."""
+        row = self.order[rank - 1]
+        found: dict[str, Any] = {"rank": rank, "row": self.first + row}
+        if self.data.document_ids is not None:
+            found["document_id"] = str(self.data.document_ids[row])
+        if self.has_labels:
+            found["label"] = float(self.data.labels[row])
+        return found | {"score": float(self.scores[row])}
+
+
+def rank_query(model: Model, path: Path, query: str, reading: Reading) -> RankedQuery:
+    """One query of a file as the model ranks it; of equal scores, the earlier row first."""
+    import numpy as np
+
+    data = read_for_model(model, path, reading)
+    names = [str(name) for name in data.query_ids.tolist()]
+    if query not in names:
+        near = difflib.get_close_matches(query, names, n=1)
+        some = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        raise DataError(
+            f"{path}: --query must be one of its {count(len(names), 'query', 'queries')}, {some} "
+            f"Got '{query}'{hint}"
+        )
+    at = names.index(query)
+    part = data.take_queries([at])
+    scores = predict(model, part, reading)
+    order = np.argsort(-scores, kind="stable").tolist()
+    has_labels = not lacks_labels(path, reading)
+    return RankedQuery(query, int(data.offsets[at]), part, scores, order, has_labels)
+
+
+def _explain_tree(model: Model, number: int, json: bool) -> None:
+    if not 0 <= number < model.n_trees:
+        have = f"from 0 to {model.n_trees - 1}" if model.n_trees else "of a model that has trees"
+        raise ParameterError(f"--tree must be {have}. Got {number}.")
+    if json:
+        show_json({"tree": number, "root": model.tree_as_dict(number)})
+    else:
+        show(model.describe_tree(number))
+
+
+def feature_use(model: Model) -> list[dict[str, Any]]:
+    """The features that the trees split by, the largest sum of gains first."""
+    gains, splits = model.importance("gain"), model.importance("split")
+    total = float(gains.sum())
+    used = [
+        {
+            "feature": name,
+            "gain": float(gain),
+            "share": float(gain) / total if total else 0.0,
+            "splits": int(number),
+        }
+        for name, gain, number in zip(model.feature_names, gains, splits, strict=True)
+        if number
+    ]
+    return sorted(used, key=lambda entry: -entry["gain"])
+
+
+def use_table(used: list[dict[str, Any]], top: int) -> Table:
+    table = make_table("feature", "gain", "share", "splits", right=["gain", "share", "splits"])
+    for entry in used[:top]:
+        share = percent(entry["share"], 1)
+        table.add_row(entry["feature"], f"{entry['gain']:,.1f}", share, f"{entry['splits']:,}")
+    return table
+
+
+def _explain_use(model: Model, top: int, json: bool) -> None:
+    used = feature_use(model)
+    if json:
+        show_json({"trees": model.n_trees, "features": model.n_features, "used": used[:top]})
+        return
+    trees, features = count(model.n_trees, "tree"), count(model.n_features, "feature")
+    show(f"{trees} use {len(used):,} of {features}.")
+    if used:
+        show("", use_table(used, top))
+        _show_rest(len(used), top)
+
+
+def _explain_worth(
+    model: Model, data: Dataset, metric: str, top: int, json: bool, reading: Reading
+) -> None:
+    found = model.permutation_importance(data, metric, n_jobs=reading.n_jobs)
+    used = [entry["feature"] for entry in feature_use(model)]
+    drops = {
+        name: (float(mean), float(std))
+        for name, mean, std in zip(found.feature_names, found.mean, found.std, strict=True)
+    }
+    order = sorted(used, key=lambda name: -drops[name][0])
+    if json:
+        show_json(
+            {
+                "metric": str(found.metric),
+                "value": found.baseline,
+                "drops": [
+                    {"feature": name, "drop": drops[name][0], "std": drops[name][1]}
+                    for name in order[:top]
+                ],
+            }
+        )
+        return
+    show(f"{found.metric} is {found.baseline:.4f}; it drops when a feature is shuffled by", "")
+    table = make_table("feature", "drop", "std", right=["drop", "std"])
+    for name in order[:top]:
+        table.add_row(name, *(f"{value:.4f}" for value in drops[name]))
+    show(table)
+    _show_rest(len(order), top)
+
+
+def _explain_query(ranked: RankedQuery, top: int, json: bool) -> None:
+    shown = [ranked.described(rank) for rank in range(1, len(ranked.order) + 1)][:top]
+    if json:
+        show_json({"query": ranked.qid, "documents": len(ranked.order), "ranking": shown})
+        return
+    names = list(shown[0])
+    right = [name for name in names if name != "document_id"]
+    table = make_table(*names, right=right)
+    for entry in shown:
+        table.add_row(*(_cell(name, value) for name, value in entry.items()))
+    show(heading(f"query {ranked.qid}, {count(len(ranked.order), 'document')}"), "", table)
+    _show_rest(len(ranked.order), top, "document")
+
+
+def _explain_document(model: Model, ranked: RankedQuery, rank: int, top: int, json: bool) -> None:
+    row = ranked.row("--document", rank)
+    parts = model.contributions(ranked.data, n_jobs=1)[row].tolist()
+    values = [float(value) for value in ranked.data.features[row]]
+    entries = [
+        {"feature": name, "value": value, "contribution": part}
+        for name, value, part in zip(model.feature_names, values, parts[:-1], strict=True)
+        if part
+    ]
+    entries.sort(key=lambda entry: -abs(entry["contribution"]))
+    document = ranked.described(rank)
+    if json:
+        show_json(
+            {
+                "query": ranked.qid,
+                "document": document,
+                "expected": parts[-1],
+                "contributions": entries[:top],
+            }
+        )
+        return
+    table = make_table("feature", "value", "adds", "total", right=["value", "adds", "total"])
+    total = parts[-1]
+    start = "base score and expected" if model.schema.needs_base_scores else "expected"
+    table.add_row(f"({start})", "", "", f"{total:+.4f}")
+    for entry in entries[:top]:
+        total += entry["contribution"]
+        adds = f"{entry['contribution']:+.4f}"
+        table.add_row(entry["feature"], _number(entry["value"]), adds, f"{total:+.4f}")
+    if rest := entries[top:]:
+        adds = sum(entry["contribution"] for entry in rest)
+        table.add_row(f"({len(rest)} more)", "", f"{adds:+.4f}", f"{total + adds:+.4f}")
+    show(heading(f"query {ranked.qid}, {_named(document)}"), "", table)
+
+
+def _explain_pair(
+    model: Model, ranked: RankedQuery, ranks: tuple[int, int], top: int, json: bool
+) -> None:
+    rows = [ranked.row("--why", rank) for rank in ranks]
+    found = model.why(ranked.data, *rows)
+    documents = [ranked.described(rank) for rank in ranks]
+    if json:
+        differences = [difference._asdict() for difference in found.differences[:top]]
+        show_json(
+            {
+                "query": ranked.qid,
+                "a": documents[0],
+                "b": documents[1],
+                "difference": found.score_a - found.score_b,
+                "differences": differences,
+            }
+        )
+        return
+    how = "stands above" if found.score_a > found.score_b else "does not stand above"
+    how = "is tied with" if found.score_a == found.score_b else how
+    show(f"In query {ranked.qid}, a, {_named(documents[0])},", f"{how} b, {_named(documents[1])}.")
+    if not found.differences:
+        show("", "No feature tells them apart.")
+        return
+    table = make_table(
+        "feature", "in a", "in b", "a - b", "total", right=["in a", "in b", "a - b", "total"]
+    )
+    for row in found.differences[:top]:
+        values = (_number(row.value_a), _number(row.value_b))
+        table.add_row(row.feature, *values, f"{row.difference:+.4f}", f"{row.total:+.4f}")
+    if rest := found.differences[top:]:
+        left = sum(row.difference for row in rest)
+        table.add_row(f"({len(rest)} more)", "", "", f"{left:+.4f}", f"{rest[-1].total:+.4f}")
+    show("", table)
+
+
+def _named(document: dict[str, Any]) -> str:
+    name = f" ({document['document_id']})" if document.get("document_id") else ""
+    label = f" and label {document['label']:g}" if "label" in document else ""
+    return f"rank {document['rank']}{name} with score {document['score']:.4f}{label}"
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "score":
+        return f"{value:.4f}"
+    return f"{value:g}" if name == "label" else str(value)
+
+
+def _number(value: float) -> str:
+    return "missing" if value != value else f"{value:.6g}"
+
+
+def _show_rest(number: int, top: int, what: str = "feature") -> None:
+    if number > top:
+        show("", f"{count(number - top, what)} more: see them with --top {number}.")

@@ -1,0 +1,171 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""A model file and the data to use it on, as commands are given them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankgrove.cli.options import Reading, is_model_file
+from rankgrove.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.model.model import Model
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from 'train'.")]
+
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+def load_model(path: Path, data: Path | None = None) -> Model:
+    """The model of a file; one that stands in the place of the data is told apart."""
+    from rankgrove.model.model import Model
+
+    if data is not None and is_model_file(data) and not is_model_file(path):
+        raise ParameterError(
+            f"MODEL must come first, then DATA. Got '{data}', a model, in the second place."
+        )
+    return Model.load(path)
+
+
+def read_for_model(
+    model: Model, path: Path, reading: Reading, *, with_labels: bool = False, **changes: Any
+) -> Dataset:
+    """The data of a file with the features of a model: a table's by name, a LETOR file's all.
+
+    A table without labels is refused `with_labels`, and otherwise read with labels of 0.
+    """
+    columns = table_columns(path)
+    names = model.feature_names
+    if columns and reading.features is None:
+        from rankgrove.data.dataset import default_feature_names
+
+        # A model of default names, f1 to fN, was trained on LETOR text: it goes by position.
+        if names != default_feature_names(len(names)) or set(names) <= set(columns):
+            changes["features"] = list(names)
+    if not with_labels and lacks_labels(path, reading):
+        data = _read_unlabelled(path, reading, columns, changes)
+    else:
+        data = reading.read(path, **changes)
+    _check_width(model, path, data)
+    if model.schema.needs_base_scores and data.base_scores is None:
+        raise DataError(
+            f"{path}: must have base scores, as the model was trained on top of such. Got none: "
+            f"name their column with --base-score; LETOR text has no place for them."
+        )
+    return data
+
+
+def lacks_labels(path: Path, reading: Reading) -> bool:
+    """Whether a file is a table that has no column of labels."""
+    columns = table_columns(path)
+    return bool(columns) and (reading.label or "label") not in columns
+
+
+def table_columns(path: Path) -> list[str]:
+    """The names of the columns of a table; none for another file, or one that is unsound."""
+    from rankgrove.data.files import format_of
+    from rankgrove.data.streams import format_and_compression
+
+    kind = format_of(path)
+    if kind == "letor" or not path.is_file():
+        return []
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        from rankgrove.data.delimited import DelimitedFile
+    except ImportError:
+        return []  # whoever reads it says what to install
+    try:
+        if kind == "parquet":
+            return list(pyarrow.parquet.read_schema(path).names)
+        return DelimitedFile(path, _SEPARATORS[kind], format_and_compression(path)[1], True).names()
+    except (pa.ArrowException, DataError, OSError, UnicodeDecodeError):
+        return []  # whoever reads it says what is wrong
+
+
+def predict(
+    model: Model, data: Dataset, reading: Reading, n_trees: int | None = None
+) -> NDArray[np.float64]:
+    """The score of each document."""
+    if n_trees is not None and not 0 <= n_trees <= model.n_trees:
+        raise ParameterError(
+            f"--n-trees must be from 0 to {model.n_trees}, the trees of the model. Got {n_trees}."
+        )
+    return model.predict(data, n_trees=n_trees, n_jobs=reading.n_jobs)
+
+
+def _check_width(model: Model, path: Path, data: Dataset) -> None:
+    if data.n_features == model.n_features:
+        return
+    from rankgrove.data.files import format_of
+
+    if format_of(path) != "letor":
+        advice = "name those of the model, in its order, with --features."
+    elif data.n_features < model.n_features:
+        advice = (
+            f"if the last ones are absent from every line, add --n-features {model.n_features}."
+        )
+    else:
+        advice = "was the model trained on other data?"
+    raise DataError(
+        f"{path}: must have the {model.n_features} features of the model. "
+        f"Got {data.n_features}: {advice}"
+    )
+
+
+def _read_unlabelled(
+    path: Path, reading: Reading, columns: list[str], changes: dict[str, Any]
+) -> Dataset:
+    """A table without labels: these are all 0; without query ids, it is one query."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from rankgrove.data.delimited import DelimitedFile
+    from rankgrove.data.files import format_of
+    from rankgrove.data.frames import from_frame
+    from rankgrove.data.streams import format_and_compression
+
+    with_ids = reading.document_ids or changes.get("document_ids")
+    ids = reading.document_id or ("document_id" if with_ids else None)
+    qid = reading.qid or ("qid" if "qid" in columns else None)
+    roles = [name for name in (qid, ids, reading.base_score) if name is not None]
+    chosen = changes.get("features") or (
+        [name.strip() for name in reading.features.split(",")]
+        if reading.features is not None
+        else [name for name in columns if name not in {*roles, reading.weight}]
+    )
+    if absent := [name for name in [*roles, *chosen] if name not in columns]:
+        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise DataError(f"{path}: must have the columns asked for. Got no {absent[0]!r}{more}.")
+    wanted = list(dict.fromkeys([*roles, *chosen]))
+    kind = format_of(path)
+    try:
+        if kind == "parquet":
+            table = pyarrow.parquet.read_table(path, columns=wanted)
+        else:
+            types = dict.fromkeys(chosen, pa.float32())
+            types |= {name: pa.string() for name in (qid, ids) if name is not None}
+            file = DelimitedFile(path, _SEPARATORS[kind], format_and_compression(path)[1], True)
+            table = file.read(columns, wanted, types)
+    except (pa.ArrowException, OSError) as error:
+        problem = " ".join(str(error).split()).rstrip(".")
+        raise DataError(f"{path}: must be a sound {kind} file. Got: {problem}.") from None
+    label = reading.label or "label"
+    table = table.append_column(label, pa.array(np.zeros(table.num_rows, np.float32)))
+    try:
+        return from_frame(
+            table, label=label, qid=qid, group=None if qid else [table.num_rows],
+            base_score=reading.base_score, document_id=ids, features=chosen,
+            split_queries="group" if reading.split_queries == "group" else "error",
+        )  # fmt: skip
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None

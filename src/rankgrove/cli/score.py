@@ -1,0 +1,94 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove score`: what a model gives the documents of a data file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankgrove.cli.console import count, show, show_json
+from rankgrove.cli.models import ModelPath, load_model, predict, read_for_model
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@takes_reading
+def score(
+    model: ModelPath,
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="What to score; a table needs no column of labels."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The file to write: .csv or .tsv with query ids, else one score a line; .gz and "
+            ".zst compress. By default one a line to stdout.",
+        ),
+    ] = None,
+    n_trees: Annotated[
+        int | None, typer.Option(metavar="N", help="Use the first trees only.")
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Write a TREC run; the data must have document ids.")
+    ] = False,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Score documents with a model, in the order of the data.
+
+    rankgrove score model.safetensors test.txt -o scores.txt
+    """
+    from rankgrove.cli.scores import run_lines, score_lines, score_rows
+    from rankgrove.data.files import format_of
+    from rankgrove.data.streams import open_for_writing
+
+    kind = "letor" if out is None else format_of(out)
+    if kind == "parquet" or (run and kind != "letor"):
+        raise ParameterError(
+            f"--out must be a text file{' of another name than .csv or .tsv' if run else ''}. "
+            f"Got '{out}'."
+        )
+    if out is not None and any(
+        path.exists() and out.exists() and out.samefile(path) for path in (model, data)
+    ):
+        raise ParameterError(f"--out must not be a file that is read. Got '{out}'.")
+    trained = load_model(model, data)
+    documents = read_for_model(trained, data, reading, **({"document_ids": True} if run else {}))
+    scores = predict(trained, documents, reading, n_trees)
+    lines: Iterator[str]
+    if run:
+        lines = run_lines(documents, scores)
+    elif kind == "letor":
+        lines = score_lines(scores)
+    else:
+        lines = score_rows(documents, scores, "," if kind == "csv" else "\t")
+    if out is not None:
+        with open_for_writing(out) as stream:
+            stream.writelines(part.encode() for part in lines)
+    if json:
+        show_json(
+            {
+                "model": str(model),
+                "data": str(data),
+                "documents": documents.n_documents,
+                "queries": documents.n_queries,
+                "trees": trained.n_trees if n_trees is None else n_trees,
+                **({"scores": scores.tolist()} if out is None else {"out": str(out)}),
+            }
+        )
+    elif out is None:
+        for part in lines:
+            sys.stdout.write(part)
+    else:
+        show(f"Wrote {out}: {count(documents.n_documents, 'score')}.")

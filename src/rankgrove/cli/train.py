@@ -1,0 +1,353 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove train`: from data files to a model file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankgrove.boosting.progress import _clock
+from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.parameters import (
+    as_options,
+    gather_parameters,
+    takes_no_parameters,
+    takes_parameters,
+)
+from rankgrove.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from rankgrove.boosting.loop import Training
+    from rankgrove.boosting.parameters import Parameters
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.model.model import Model
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be read, and where what is made goes."""
+
+    train: Path
+    valid: dict[str, Path]
+    out: Path
+    checkpoint: Path | None
+    checkpoint_every: int
+    resume: Path | None
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What training gave; `training` is None if it grew not one tree."""
+
+    model: Model
+    training: Training | None
+    earlier_trees: int
+    seconds: float
+    interrupted: bool
+
+
+def _train(
+    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="A data file of any format.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="MODEL", help="The file to write, as model.safetensors."
+        ),
+    ],
+    valid: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Measure each tree on this data; may be repeated."),
+    ] = None,
+    params: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Parameters, a .json or .toml file; options go before it."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the model so far to this file.")
+    ] = None,
+    checkpoint_every: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Do so every so many trees.")
+    ] = 50,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go on from a checkpoint, with its parameters."),
+    ] = None,
+    json: Json = False,
+    *,
+    parameters: dict[str, Any],
+    reading: Reading,
+) -> None:
+    """Train a model on a data file.
+
+    rankgrove train train.txt --valid vali.txt --early-stopping-rounds 50 -o model.safetensors
+
+    Ctrl-C ends training and keeps the trees so far.
+    """
+    job = Job(train, _set_names(valid or []), out, checkpoint, checkpoint_every, resume, reading)
+    start = time.perf_counter()
+    try:
+        _check_files(job, params)
+        earlier = _load_checkpoint(job)
+        chosen = gather_parameters(parameters, params, earlier.parameters if earlier else {})
+        _check_validation(job, chosen, earlier)
+        data = _read_sets(job)
+        read_in = time.perf_counter() - start
+        outcome = _run(job, chosen, data, earlier)
+    except KeyboardInterrupt:
+        say("interrupted before the first tree: nothing was written.")
+        raise typer.Exit(INTERRUPTED) from None
+    _save(job, outcome)
+    if json:
+        show_json(_summary(job, data, outcome, read_in))
+    else:
+        _show(job, data, outcome)
+    if outcome.interrupted:
+        _say_interrupted(job, outcome)
+        raise typer.Exit(INTERRUPTED)
+
+
+# Listed at once; its options for the parameters are made when it is called.
+train = takes_reading(takes_no_parameters(_train))
+train.__name__ = "train"
+
+
+def make_train() -> Callable[..., None]:
+    """The command with all its options."""
+    command = takes_reading(takes_parameters(_train))
+    command.__name__ = "train"
+    return command
+
+
+def _set_names(valid: list[Path]) -> dict[str, Path]:
+    """Names of validation sets: those of the files without directory and suffix, if they differ."""
+    short = [path.name.partition(".")[0] for path in valid]
+    if len(set(short)) == len(valid) and all(short):
+        return dict(zip(short, valid, strict=True))
+    if len({str(path) for path in valid}) < len(valid):
+        raise ParameterError("each --valid must be another file. Got one twice.")
+    return {str(path): path for path in valid}
+
+
+def _check_files(job: Job, params: Path | None) -> None:
+    """Refuse before the work what would fail after it."""
+    read = [path for path in (job.train, *job.valid.values(), params) if path is not None]
+    for option, path in (("--out", job.out), ("--checkpoint", job.checkpoint)):
+        if path is None:
+            continue
+        for other in read:
+            if path.exists() and other.exists() and os.path.samefile(path, other):
+                raise ParameterError(
+                    f"{option} must not be a file that is read. Got '{path}', which is '{other}'."
+                )
+        check_writable(option, path)
+    if job.reading.group is not None and job.valid:
+        raise ParameterError(
+            "--group must be used without --valid, as it is about one file. Got both: give the "
+            "data query ids, or put FILE.query beside each LETOR file."
+        )
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Refuse a path that a model cannot be written to."""
+    from rankgrove.data.streams import format_and_compression
+
+    if format_and_compression(path)[1] is not None:
+        raise ParameterError(
+            f"{option} must not end in .gz or .zst, as models are not compressed. Got '{path}'."
+        )
+    if path.is_dir():
+        raise DataError(f"{path}: is a directory. Name a file in it.")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: is not a regular file. Name a file to write.")
+    try:
+        # It is written beside its place first.
+        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
+            pass
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _load_checkpoint(job: Job) -> Model | None:
+    from rankgrove.model.model import Model
+
+    return None if job.resume is None else Model.load(job.resume)
+
+
+def _check_validation(job: Job, parameters: Parameters, earlier: Model | None) -> None:
+    if parameters.early_stopping_rounds is not None and not job.valid:
+        raise ParameterError(
+            "--early-stopping-rounds must be used with --valid, the data to watch. Got no --valid."
+        )
+    if earlier is None:
+        return
+    before = {name: list(curves) for name, curves in earlier.history.items()}
+    now = {name: [str(metric) for metric in parameters.metrics()] for name in job.valid}
+    if list(before.items()) != list(now.items()):
+        raise ParameterError(
+            f"training must go on with the validation sets and metrics of the checkpoint, "
+            f"{_named_sets(before)}. Got {_named_sets(now)}."
+        )
+
+
+def _named_sets(sets: dict[str, list[str]]) -> str:
+    return "; ".join(f"{name} ({', '.join(metrics)})" for name, metrics in sets.items()) or "none"
+
+
+def _read_sets(job: Job) -> dict[str, Dataset]:
+    """The training data under "", and the validation sets under their names."""
+    from rankgrove.data.files import format_of
+
+    train = job.reading.read(job.train)
+    data = {"": train}
+    for name, path in job.valid.items():
+        is_table = format_of(path) != "letor"
+        # Columns in the order of the training data, and no others.
+        data[name] = job.reading.read(
+            path, **({"features": train.feature_names} if is_table else {})
+        )
+        if data[name].n_features != train.n_features:
+            most = max(data[name].n_features, train.n_features)
+            raise DataError(
+                f"{path}: must have the {train.n_features} features of {job.train}. Got "
+                f"{data[name].n_features}: if the last ones are absent from every line of one "
+                f"file, add --n-features {most}."
+            )
+    return data
+
+
+def _run(
+    job: Job, parameters: Parameters, data: dict[str, Dataset], earlier: Model | None
+) -> Outcome:
+    from rankgrove.estimators import Ranker
+
+    values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+    ranker = Ranker(**values, n_jobs=job.reading.n_jobs, verbose=True)
+    runs: list[Training] = []
+    start = time.perf_counter()
+    interrupted = False
+    try:
+        ranker.fit(
+            data[""],
+            valid={name: part for name, part in data.items() if name},
+            callbacks=[lambda training: None if runs else runs.append(training)],
+            checkpoint=job.checkpoint,
+            checkpoint_every=job.checkpoint_every,
+            resume=earlier,
+        )
+    except KeyboardInterrupt:
+        if not hasattr(ranker, "model_") or ranker.model_.n_trees == 0:
+            raise
+        interrupted = True
+    except ParameterError as error:
+        raise ParameterError(as_options(str(error))) from None
+    return Outcome(
+        ranker.model_,
+        runs[0] if runs else None,
+        0 if earlier is None else earlier.n_trees,
+        time.perf_counter() - start,
+        interrupted,
+    )
+
+
+def _save(job: Job, outcome: Outcome) -> None:
+    outcome.model.save(job.out)
+    if outcome.interrupted and job.checkpoint is not None and outcome.training is not None:
+        # Early stopping cuts the model; what one goes on from has every tree.
+        from rankgrove.estimators import make_model
+
+        training = outcome.training
+        make_model(training, len(training.trees)).save(job.checkpoint)
+
+
+def _say_interrupted(job: Job, outcome: Outcome) -> None:
+    model = outcome.model
+    whole = all(
+        len(values) == model.n_trees
+        for curves in model.history.values()
+        for values in curves.values()
+    )
+    file = job.checkpoint or (job.out if whole else None)
+    more = f"; go on with --resume {file}" if file else ""
+    say(f"interrupted: the model has the {count(model.n_trees, 'tree')} so far{more}.")
+
+
+def _grown(outcome: Outcome) -> int:
+    return len(outcome.training.trees) if outcome.training else outcome.model.n_trees
+
+
+def _stopped_early(outcome: Outcome) -> bool:
+    return outcome.training is not None and outcome.training.validation.should_stop
+
+
+def _final_metrics(model: Model) -> dict[str, dict[str, float]]:
+    """For each validation set its metrics at the last tree that the model keeps."""
+    return {
+        name: {metric: values[model.n_trees - 1] for metric, values in curves.items()}
+        for name, curves in model.history.items()
+        if model.n_trees
+    }
+
+
+def _summary(
+    job: Job, data: dict[str, Dataset], outcome: Outcome, read_in: float
+) -> dict[str, Any]:
+    model = outcome.model
+    metrics = _final_metrics(model)
+
+    def described(name: str, path: Path) -> dict[str, Any]:
+        part = data[name]
+        return {"file": str(path), "documents": part.n_documents, "queries": part.n_queries}
+
+    return {
+        "model": str(job.out),
+        "bytes": job.out.stat().st_size,
+        "trees": model.n_trees,
+        "trees_grown": _grown(outcome),
+        "leaves": len(model.ensemble.value),
+        "features": model.n_features,
+        "stopped_early": _stopped_early(outcome),
+        "interrupted": outcome.interrupted,
+        "train": described("", job.train),
+        "valid": {
+            name: described(name, path) | {"metrics": metrics.get(name, {})}
+            for name, path in job.valid.items()
+        },
+        "seconds": {"read": read_in, "train": outcome.seconds},
+        "parameters": model.parameters,
+    }
+
+
+def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
+    model = outcome.model
+    metrics = _final_metrics(model)
+    names = list(next(iter(metrics.values()), {}))
+    numeric = ["documents", "queries", "features", *names]
+    table = make_table("file", *numeric, right=numeric)
+    for name, path in {"": job.train, **job.valid}.items():
+        part = data[name]
+        sizes = (part.n_documents, part.n_queries, part.n_features)
+        values = [f"{metrics[name][metric]:.4f}" if name in metrics else "" for metric in names]
+        table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
+    show(table, "")
+    grown = _grown(outcome)
+    before = outcome.earlier_trees
+    after = f" after the first {before:,}" if before else ""
+    kept = f", of which the first {model.n_trees:,} are kept" if grown > model.n_trees else ""
+    why = " Validation did not improve any more." if _stopped_early(outcome) else ""
+    show(f"Grew {count(grown - before, 'tree')}{after} in {_clock(outcome.seconds)}{kept}.{why}")
+    size = job.out.stat().st_size
+    show(
+        f"Wrote {job.out}: {count(model.n_trees, 'tree')}, "
+        f"{count(len(model.ensemble.value), 'leaf', 'leaves')}, {count(size, 'byte')}."
+    )

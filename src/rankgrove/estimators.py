@@ -1,0 +1,444 @@
+"""The scikit-learn face: `Ranker`. No algorithm here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from rankgrove.boosting.loop import Callback, Training
+from rankgrove.boosting.parameters import Parameters
+from rankgrove.boosting.progress import Progress
+from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.frames import _as_narwhals
+from rankgrove.data.queries import SplitQueries
+from rankgrove.errors import DataError, ParameterError
+from rankgrove.metrics.evaluate import evaluate
+from rankgrove.model.inputs import features_of
+from rankgrove.model.model import Model
+from rankgrove.model.schema import Schema
+
+PARAMETERS = tuple(field.name for field in fields(Parameters))
+
+# What may differ when training goes on from a checkpoint.
+_FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds"}
+
+# The parameters of a saved model also say which data it was trained on.
+_FINGERPRINT = "data_fingerprint"
+
+# A data frame may bring its queries along in a column of this name.
+_QID = "qid"
+
+
+class Ranker(BaseEstimator):  # type: ignore[misc]
+    """A learning-to-rank model by gradient-boosted trees.
+
+    The parameters are those of `rankgrove.boosting.parameters.Parameters`, and:
+
+    Parameters
+    ----------
+    n_jobs
+        Threads; None for all CPUs. The model has the same bits for any number.
+    verbose
+        Whether `fit` shows its progress on stderr.
+
+    Attributes
+    ----------
+    model_
+        The trained `Model`: scoring, importance, explanations, files.
+    history_
+        For each validation set, for each metric, its value after each tree.
+    best_iteration_
+        The number of trees that the model keeps.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn; the names only where the data had some.
+
+    Examples
+    --------
+    >>> from rankgrove import Ranker, make_web_search
+    >>> train, test = make_web_search(60, 16).split(0.5, 0.5)
+    >>> ranker = Ranker(n_estimators=5).fit(train)
+    >>> ranker.predict(test).shape == (test.n_documents,)
+    True
+    """
+
+    def __init__(
+        self,
+        objective: Any = "lambdamart",
+        *,
+        metric: Any = "ndcg@10",
+        n_estimators: int = 500,
+        learning_rate: float = 0.1,
+        grower: str = "leafwise",
+        max_leaves: int = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        l2: float = 0.0,
+        max_bins: int = 255,
+        subsample: float = 1.0,
+        sampling: str = "query",
+        colsample: float = 1.0,
+        split_gain: str = "newton",
+        sigma: float = 1.0,
+        truncation: int | None = 30,
+        normalise: bool = True,
+        monotone: Mapping[Any, int] | Sequence[int] | None = None,
+        categorical: Sequence[Any] | None = None,
+        category_l2: float = 10.0,
+        category_smoothing: float = 10.0,
+        max_categories: int = 32,
+        eval_metric: Any = None,
+        early_stopping_rounds: int | None = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.objective = objective
+        self.metric = metric
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.grower = grower
+        self.max_leaves = max_leaves
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.min_child_weight = min_child_weight
+        self.l2 = l2
+        self.max_bins = max_bins
+        self.subsample = subsample
+        self.sampling = sampling
+        self.colsample = colsample
+        self.split_gain = split_gain
+        self.sigma = sigma
+        self.truncation = truncation
+        self.normalise = normalise
+        self.monotone = monotone
+        self.categorical = categorical
+        self.category_l2 = category_l2
+        self.category_smoothing = category_smoothing
+        self.max_categories = max_categories
+        self.eval_metric = eval_metric
+        self.early_stopping_rounds = early_stopping_rounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def parameters(self) -> Parameters:
+        """The checked parameters of training."""
+        return Parameters.from_names({name: getattr(self, name) for name in PARAMETERS})
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        base_scores: ArrayLike | None = None,
+        split_queries: SplitQueries = "error",
+        valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None = None,
+        eval_set: Iterable[tuple[Any, ...]] | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: int = 50,
+        resume: str | PathLike[str] | Model | None = None,
+    ) -> Ranker:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            A Dataset alone, or features and labels. A data frame may have its query ids in a
+            column `qid`.
+        qid, group
+            The query of each row, as XGBoost takes it, or the rows of each query, as LightGBM
+            does; one of them unless X brings its queries.
+        sample_weight
+            One a query, or one a row that is the same within each query.
+        base_scores
+            What an earlier model gave each document: trees are added on top.
+        split_queries
+            What to do when a query's rows are not together: "error", or "group" them.
+        valid, eval_set
+            Validation sets: a Dataset, several, or a mapping of names to them; or, as in XGBoost,
+            tuples (X, y, qid).
+        callbacks
+            Each is called after every tree with the `Training`; training stops if one returns
+            True.
+        checkpoint, checkpoint_every
+            A file to which the model so far is written every so many trees.
+        resume
+            A checkpoint, or a model, to go on from: the result has the same bits as a run that
+            was never interrupted.
+
+        Training ends early, with a warning, where no split can be found from the start: labels
+        are equal in every query, features are constant, or there are too few documents. Every
+        document then has the same score.
+
+        Ctrl-C ends training: `model_` then has the trees so far, and KeyboardInterrupt goes on
+        to the caller.
+        """
+        parameters = self.parameters()
+        train = as_dataset(
+            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores,
+            split_queries=split_queries,
+        )  # fmt: skip
+        if checkpoint is not None:
+            callbacks = [*callbacks, _Checkpoint(checkpoint, checkpoint_every)]
+        sets = _validation_sets(valid, eval_set)
+        earlier = Model.load(resume) if isinstance(resume, (str, PathLike)) else resume
+        if earlier is not None:
+            _check_resumable(earlier, train, sets, parameters)
+        training = Training(
+            train, sets, parameters,
+            earlier=None if earlier is None else earlier.ensemble,
+            history=None if earlier is None else earlier.history, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        if earlier is not None:
+            _check_same_data(earlier, training)
+        with Progress() if self.verbose else nullcontext() as progress:
+            training.run([*callbacks, *([progress] if progress is not None else [])])
+        self._keep(make_model(training, training.kept_trees()))
+        if training.interrupted:
+            raise KeyboardInterrupt
+        if len(self.model_.ensemble.feature) == 0:
+            warnings.warn(
+                f"training found nothing to split by, so every document has the same score. Give "
+                f"labels that differ within queries and features that differ, or a smaller "
+                f"min_samples_leaf: it is {self.min_samples_leaf} for {train.n_documents} "
+                f"documents.",
+                stacklevel=2,
+            )
+        return self
+
+    def _keep(self, model: Model) -> None:
+        """Become a fitted Ranker with this model."""
+        self.model_ = model
+        self.history_ = model.history
+        self.best_iteration_ = model.n_trees
+        self.n_features_in_ = model.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if model.feature_names != default_feature_names(model.n_features):
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+
+    def predict(self, X: Any, *, n_trees: int | None = None, base_scores: Any = None) -> Any:
+        """The score of each document; higher is better. See `Model.predict`."""
+        return self._fitted().predict(
+            X, n_trees=n_trees, base_scores=base_scores, n_jobs=self.n_jobs
+        )
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        base_scores: ArrayLike | None = None,
+    ) -> float:
+        """The mean of the first evaluation metric; the arguments are those of `fit`."""
+        model = self._fitted()
+        data = as_dataset(
+            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores
+        )
+        metric = self.parameters().metrics()[0]
+        scores = model.predict(data, n_jobs=self.n_jobs)
+        return float(evaluate(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The share of each feature in the gain of all splits."""
+        gains = self._fitted().importance("gain")
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file."""
+        self._fitted().save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Ranker:
+        """A fitted Ranker from a model file, with the parameters it was trained with."""
+        model = Model.load(path)
+        parameters = Parameters.from_json(model.parameters)
+        ranker = cls(**{name: getattr(parameters, name) for name in PARAMETERS})
+        ranker._keep(model)
+        return ranker
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(
+                "this Ranker must be fitted before it can be used. Call fit first."
+            )
+        model: Model = self.model_
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+
+def make_model(training: Training, n_trees: int) -> Model:
+    """The model of the first trees of a run."""
+    categories = {
+        feature: tuple(float(value) for value in values)
+        for feature, values in training.bins.categories.items()
+    }
+    schema = Schema(
+        training.train.feature_names, categories, training.train.base_scores is not None
+    )
+    parameters = {**training.parameters.as_json(), _FINGERPRINT: training.fingerprint}
+    return Model(training.ensemble.prefix(n_trees), schema, parameters, training.history)
+
+
+def as_dataset(
+    X: Any,
+    y: ArrayLike | None,
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    base_scores: ArrayLike | None = None,
+    split_queries: SplitQueries = "error",
+) -> Dataset:
+    """A Dataset from what scikit-learn users pass."""
+    if isinstance(X, Dataset):
+        given = {"y": y, "qid": qid, "group": group, "sample_weight": weights,
+                 "base_scores": base_scores}  # fmt: skip
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise DataError(f"{extra[0]} must not be given with a Dataset, which has its own.")
+        return X
+    if y is None:
+        raise DataError("y must be given, the label of each row. Got None.")
+    names: tuple[str, ...] | None = None
+    features = X
+    # Asked of the type: a lazy frame of polars warns when it is asked itself.
+    if hasattr(type(X), "columns"):
+        table = _as_narwhals(X).lazy().collect()
+        if qid is None and group is None and _QID in table.columns:
+            qid = table[_QID].to_numpy()
+        names = tuple(name for name in table.columns if name != _QID)
+        features = features_of(table, Schema(names))
+    if qid is None and group is None:
+        raise DataError(
+            "qid or group must be given, to say which rows form a query. Got neither: pass qid=, "
+            "one a row, or group=, the rows of each query."
+        )
+    return Dataset.from_arrays(
+        features, y, qid=qid, group=group, weights=weights, base_scores=base_scores,
+        split_queries=split_queries, feature_names=names,
+    )  # fmt: skip
+
+
+def _validation_sets(
+    valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None,
+    eval_set: Iterable[tuple[Any, ...]] | None,
+) -> dict[str, Dataset]:
+    if valid is not None and eval_set is not None:
+        raise ParameterError("validation must be given as valid= or as eval_set=. Got both.")
+    for name, given in (("valid", valid), ("eval_set", eval_set)):
+        if given is not None and not isinstance(given, (Dataset, Iterable)):
+            raise ParameterError(f"{name} must be validation sets. Got {type(given).__name__}.")
+    if isinstance(valid, Dataset):
+        return {"valid": valid}
+    if isinstance(valid, Mapping):
+        sets = dict(valid)
+    else:
+        several = [_as_validation_set(entry) for entry in eval_set or ()]
+        several = several if valid is None else list(valid)
+        numbers = range(1, len(several) + 1)
+        names = ["valid"] if len(several) == 1 else [f"valid_{number}" for number in numbers]
+        sets = dict(zip(names, several, strict=True))
+    wrong = [name for name, data in sets.items() if not isinstance(data, Dataset)]
+    if wrong:
+        raise ParameterError(
+            f"validation set {wrong[0]!r} must be a Dataset. Got {type(sets[wrong[0]]).__name__}."
+        )
+    return sets
+
+
+def _as_validation_set(entry: Any) -> Dataset:
+    """A validation set from (X, y, qid), or (X, y) where X brings its queries."""
+    if isinstance(entry, Dataset):
+        return entry
+    if not isinstance(entry, (tuple, list)) or len(entry) not in (2, 3):
+        raise ParameterError(
+            f"eval_set must be a list of tuples (X, y, qid). Got {type(entry).__name__} as an "
+            f"entry."
+        )
+    return as_dataset(entry[0], entry[1], qid=entry[2] if len(entry) == 3 else None)
+
+
+def _check_resumable(
+    earlier: Any, train: Dataset, valid: Mapping[str, Dataset], parameters: Parameters
+) -> None:
+    """Refuse to go on from a model of other parameters, features or validation sets."""
+    if not isinstance(earlier, Model):
+        raise ParameterError(f"resume must be a file or a Model. Got {type(earlier).__name__}.")
+    for name, value in parameters.as_json().items():
+        if name not in _FREE_ON_RESUME and earlier.parameters.get(name) != value:
+            raise ParameterError(
+                f"training must go on with the parameters of the checkpoint. Got "
+                f"{name}={value!r} in place of {earlier.parameters.get(name)!r}."
+            )
+    if parameters.n_estimators < earlier.n_trees:
+        raise ParameterError(
+            f"n_estimators must be at least the {earlier.n_trees} trees of the checkpoint. Got "
+            f"{parameters.n_estimators}."
+        )
+    if earlier.feature_names != train.feature_names:
+        raise DataError("training must go on with the data of the checkpoint. Got other features.")
+    if list(earlier.history) != list(valid):
+        raise DataError(
+            f"training must go on with the validation sets of the checkpoint, "
+            f"{list(earlier.history)}. Got {list(valid)}."
+        )
+    lengths = {len(values) for curves in earlier.history.values() for values in curves.values()}
+    if lengths - {earlier.n_trees}:
+        raise DataError(
+            "training must go on from a checkpoint. Got a model that early stopping has cut: its "
+            "history is longer than its trees."
+        )
+
+
+def _check_same_data(earlier: Model, training: Training) -> None:
+    """Refuse to go on from a model of other data."""
+    if earlier.parameters.get(_FINGERPRINT) != training.fingerprint:
+        raise DataError(
+            "training must go on with the data of the checkpoint. Got other training data."
+        )
+    if earlier.n_trees and not training.validation_is_that_of_last_tree():
+        raise DataError(
+            "training must go on with the data of the checkpoint. Got other validation data: "
+            "the checkpoint has other values of the metrics."
+        )
+
+
+class _Checkpoint:
+    """Writes the model so far every so many trees."""
+
+    def __init__(self, path: str | PathLike[str], every: int) -> None:
+        whole = isinstance(every, (int, np.integer)) and not isinstance(every, bool)
+        if not whole or every < 1:
+            raise ParameterError(
+                f"checkpoint_every must be a whole number, 1 or more. Got {every!r}."
+            )
+        folder = Path(path).absolute().parent
+        if not folder.is_dir():
+            raise ParameterError(f"checkpoint must be in a folder that exists. Got {folder}.")
+        self._path, self._every = path, every
+
+    def __call__(self, training: Training) -> None:
+        if len(training.trees) % self._every == 0:
+            make_model(training, len(training.trees)).save(self._path)

@@ -1,0 +1,1 @@
+"""Models: trained trees with what is needed to score, to keep and to explain them."""

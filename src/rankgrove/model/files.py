@@ -1,0 +1,348 @@
+"""Model files: one safetensors file with a checksum, read by no code but this.
+
+The tensors are the arrays of the ensemble. The metadata are strings:
+
+    format             rankgrove.model
+    format_version     1
+    rankgrove_version  of the program that trained the model
+    schema             JSON: feature_names, categories, needs_base_scores
+    parameters         JSON: as given to training
+    history            JSON: validation set, metric, value after each iteration; null for NaN
+    checksum           SHA-256 of all the other metadata and all tensors
+
+A change that would make an older reader score differently raises `format_version`, and a reader
+refuses a version above its own. Within a version, further metadata and further entries of the
+schema may be added: a reader that does not know them ignores them. Tensors may not be added.
+
+The same model gives the same bytes, on any machine; numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from rankgrove.data.streams import format_and_compression, open_for_writing
+from rankgrove.errors import DataError, ParameterError
+from rankgrove.model.schema import Schema
+from rankgrove.trees.ensemble import Ensemble
+
+FORMAT = "rankgrove.model"
+FORMAT_VERSION = 1
+
+_TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4", "U8": "|u1"}
+_NAMES = {np.dtype(code).newbyteorder("="): name for name, code in _TYPES.items()}
+_TENSORS = frozenset(Ensemble.from_trees([]).arrays())
+
+# The longest header that safetensors reads.
+_LONGEST_HEADER = 100_000_000
+_METADATA = "__metadata__"
+_AGAIN = "Get the file again from where it came from, or save the model anew."
+
+
+class ModelFileError(DataError):
+    """A model file cannot be used: it is none, damaged, of a newer format or unsound.
+
+    Attributes
+    ----------
+    path
+        The file.
+    problem
+        The message without the path.
+    """
+
+    def __init__(self, problem: str, path: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.problem = problem
+        self.path = path
+
+    def __reduce__(self) -> tuple[type[ModelFileError], tuple[str, str]]:
+        return type(self), (self.problem, self.path)
+
+
+class _RefusedError(DataError):
+    """A problem with a file whose message already says what to do."""
+
+
+class Contents(NamedTuple):
+    """What a file holds: the fields of a model."""
+
+    ensemble: Ensemble
+    schema: Schema
+    parameters: dict[str, Any]
+    history: dict[str, dict[str, list[float]]]
+    version: str
+
+
+class _Tensor(NamedTuple):
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    data: bytes | bytearray
+
+
+def write_model(contents: Contents, path: str | os.PathLike[str]) -> None:
+    """Write a file that appears whole or not at all."""
+    if format_and_compression(path)[1] is not None:
+        raise ParameterError(
+            f"a model is not compressed: its path must not end in .gz or .zst. "
+            f"Got {os.fspath(path)!r}: name it model.safetensors."
+        )
+    schema = contents.schema
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "rankgrove_version": contents.version,
+        "schema": _to_json(
+            {
+                "feature_names": schema.feature_names,
+                "categories": schema.categories,
+                "needs_base_scores": schema.needs_base_scores,
+            }
+        ),
+        "parameters": _to_json(contents.parameters),
+        "history": _to_json(_without_nan(contents.history)),
+    }
+    arrays = contents.ensemble.arrays()
+    metadata["checksum"] = checksum(metadata, [_as_tensor(*item) for item in arrays.items()])
+    content = in_fixed_order(safetensors.numpy.save(arrays, metadata))
+    with open_for_writing(path) as stream:
+        stream.write(content)
+
+
+def read_model(path: str | os.PathLike[str]) -> Contents:
+    """The contents of a file, to be made a model inside `refusing`, which checks the trees."""
+    with _open_regular(path) as (file, size):
+        metadata = _read_metadata(file, size)
+        _check_format(metadata)
+        file.seek(0)
+        tensors = _read_tensors(file.read(size))
+    if metadata.get("checksum") != checksum(metadata, tensors):
+        _refuse(f"must match its checksum. Got other content: the file is damaged. {_AGAIN}")
+    if {tensor.name for tensor in tensors} != _TENSORS:
+        _refuse(f"must hold the arrays {', '.join(sorted(_TENSORS))} and no others. {_AGAIN}")
+    return Contents(
+        Ensemble(**{tensor.name: _as_array(tensor) for tensor in tensors}),
+        _read_schema(_from_json(metadata, "schema")),
+        _from_json(metadata, "parameters"),
+        _read_history(_from_json(metadata, "history")),
+        metadata.get("rankgrove_version", "unknown"),
+    )
+
+
+@contextmanager
+def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever is wrong with a model that is read into one error that names the file."""
+    name = os.fspath(path)
+    try:
+        yield
+    except _RefusedError as error:
+        raise ModelFileError(str(error), name) from None
+    except (DataError, ParameterError) as error:
+        raise ModelFileError(f"holds no sound model: {error} {_AGAIN}", name) from None
+    except MemoryError:
+        raise ModelFileError("must fit into memory. Got a larger file.", name) from None
+
+
+def checksum(metadata: dict[str, str], tensors: Iterable[_Tensor]) -> str:
+    """SHA-256 of all metadata but the checksum and of all tensors, each by name.
+
+    Every part is preceded by its length, so that different contents never run together.
+    """
+    digest = hashlib.sha256()
+
+    def add(part: bytes | bytearray) -> None:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+    for key in sorted(metadata):
+        if key != "checksum":
+            add(key.encode("utf-8", "surrogatepass"))
+            add(metadata[key].encode("utf-8", "surrogatepass"))
+    for tensor in sorted(tensors):
+        shape = ",".join(map(str, tensor.shape))
+        add(f"{tensor.name} {tensor.kind} {shape}".encode("utf-8", "surrogatepass"))
+        add(tensor.data)
+    return digest.hexdigest()
+
+
+def in_fixed_order(content: bytes) -> bytes:
+    """The same file with the keys of its header sorted: safetensors puts them at random."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _LONGEST_HEADER:
+        raise DataError(
+            f"names, parameters and history of a model must fit into {_LONGEST_HEADER} bytes. "
+            f"Got {len(text)}: shorten them."
+        )
+    return len(text).to_bytes(8, "little") + text + content[8 + length :]
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise _RefusedError(problem)
+
+
+@contextmanager
+def _open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+    """A file and its size. Opening a pipe or reading a device might never end."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        _refuse("there is no such file. Check the path.")
+    except (OSError, ValueError) as error:
+        _refuse(f"cannot be found: {error}. Check the path.")
+    if stat.S_ISDIR(status.st_mode):
+        _refuse("must be a model file. Got a directory: name a file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        _refuse("must be a regular file. Got a device or a pipe: name a file.")
+    try:
+        with open(path, "rb") as file:
+            yield file, status.st_size
+    except OSError as error:
+        _refuse(f"cannot be read: {error.strerror}. Check the file and its permissions.")
+
+
+def _read_metadata(file: BinaryIO, size: int) -> dict[str, str]:
+    """The metadata from the header: little is read before it is known whose file this is."""
+    foreign = "must be a model file that Rankgrove saved. Got another kind of file: check the path."
+    if size == 0:
+        _refuse(f"must be a model file. Got an empty one. {_AGAIN}")
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or not 2 <= length <= _LONGEST_HEADER:
+        _refuse(foreign)
+    if length > size - 8:
+        ours = file.read(len(_METADATA) + 2) == f'{{"{_METADATA}'.encode()
+        _refuse(f"must be whole. Got only the start of it. {_AGAIN}" if ours else foreign)
+    try:
+        header = json.loads(file.read(length).decode("utf-8"))
+    except (ValueError, RecursionError):
+        _refuse(foreign)
+    metadata = header.get(_METADATA) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        _refuse(foreign)
+    if not all(isinstance(value, str) for value in metadata.values()):
+        _refuse(f"must have metadata that are strings. Got others. {_AGAIN}")
+    return metadata
+
+
+def _check_format(metadata: dict[str, str]) -> None:
+    version = metadata.get("format_version", "")
+    if not (version.isascii() and version.isdigit() and 0 < len(version) < 10 and int(version)):
+        _refuse(f"must have a format_version of 1 or more. Got {version[:20]!r}. {_AGAIN}")
+    if int(version) > FORMAT_VERSION:
+        maker = metadata.get("rankgrove_version", "a newer one")[:40]
+        _refuse(
+            f"must be of model format {FORMAT_VERSION} or older. Got format {int(version)}, "
+            f"written by Rankgrove {maker}: update Rankgrove to read it."
+        )
+
+
+def _read_tensors(content: bytes) -> list[_Tensor]:
+    try:
+        found = safetensors.deserialize(content)
+    except safetensors.SafetensorError as error:
+        problem = str(error).removeprefix("Error while deserializing: ")[:200]
+        _refuse(f"must be whole and undamaged. Got: {problem}. {_AGAIN}")
+    return [
+        _Tensor(name, entry["dtype"], tuple(entry["shape"]), entry["data"]) for name, entry in found
+    ]
+
+
+def _as_tensor(name: str, array: NDArray[Any]) -> _Tensor:
+    kind = _NAMES[array.dtype.newbyteorder("=")]
+    return _Tensor(name, kind, array.shape, array.astype(_TYPES[kind]).tobytes())
+
+
+def _as_array(tensor: _Tensor) -> NDArray[Any]:
+    """The numbers of a tensor, in the byte order of this machine."""
+    if tensor.kind not in _TYPES:
+        _refuse(f"must hold numbers of known types. Got {tensor.kind} in {tensor.name}. {_AGAIN}")
+    try:
+        array = np.frombuffer(tensor.data, dtype=_TYPES[tensor.kind]).reshape(tensor.shape)
+    except (ValueError, OverflowError):
+        _refuse(f"must hold arrays. Got shape {tensor.shape} for {tensor.name}. {_AGAIN}")
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _from_json(metadata: dict[str, str], key: str) -> dict[str, Any]:
+    def refuse_constant(text: str) -> NoReturn:
+        raise ValueError(text)
+
+    try:
+        value = json.loads(metadata.get(key, ""), parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        _refuse(f"must hold the {key} of the model as JSON. Got none that can be read. {_AGAIN}")
+    return value
+
+
+def _read_schema(schema: dict[str, Any]) -> Schema:
+    names = schema.get("feature_names")
+    categories = schema.get("categories")
+    needs_base_scores = schema.get("needs_base_scores")
+    if (
+        not isinstance(names, list)
+        or not isinstance(categories, dict)
+        or not isinstance(needs_base_scores, bool)
+        or not all(key.isascii() and key.isdigit() and len(key) < 10 for key in categories)
+        or not all(_are_numbers(values) for values in categories.values())
+    ):
+        _refuse(f"must have feature_names, categories and needs_base_scores as JSON. {_AGAIN}")
+    numbered = {int(key): values for key, values in categories.items()}
+    return Schema(tuple(names), numbered, needs_base_scores)
+
+
+def _read_history(history: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    for curves in history.values():
+        if not isinstance(curves, dict) or not all(
+            isinstance(curve, list) and _are_numbers([v for v in curve if v is not None])
+            for curve in curves.values()
+        ):
+            _refuse(f"must have a history of numbers by validation set and metric. {_AGAIN}")
+    return {
+        name: {
+            metric: [math.nan if value is None else float(value) for value in curve]
+            for metric, curve in curves.items()
+        }
+        for name, curves in history.items()
+    }
+
+
+def _without_nan(history: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
+    """The history with None for what JSON has no word for."""
+    return {
+        name: {
+            metric: [value if math.isfinite(value) else None for value in curve]
+            for metric, curve in curves.items()
+        }
+        for name, curves in history.items()
+    }
+
+
+def _are_numbers(values: Any) -> bool:
+    """Whether this is a list of numbers that a float64 can hold."""
+    return isinstance(values, list) and all(
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+        for value in values
+    )

@@ -1,0 +1,132 @@
+"""The schema of a model: its features by name, and what their values mean to the trees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove.data.dataset import default_feature_names
+from rankgrove.errors import DataError
+from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
+
+_MOST_CATEGORIES = 32 * SET_WORDS
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a model takes as input.
+
+    Attributes
+    ----------
+    feature_names
+        One a feature, in the order of the columns.
+    categories
+        For each categorical feature, by its number, its values in the order of their codes, as
+        float32 has them: the trees see code 0, 1, 2, … in place of the value.
+    needs_base_scores
+        Whether the trees were trained on top of scores that the model does not hold.
+
+    >>> schema = Schema(("bm25", "language"), {1: (49.0, 33.0)})
+    >>> schema.encode(np.array([[7.5, 33.0], [0.5, 1.0]], dtype=np.float32)).tolist()
+    [[7.5, 1.0], [0.5, nan]]
+    """
+
+    feature_names: tuple[str, ...]
+    categories: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    needs_base_scores: bool = False
+
+    def __post_init__(self) -> None:
+        names = tuple(self.feature_names)
+        if not all(isinstance(name, str) for name in names):
+            odd = next(name for name in names if not isinstance(name, str))
+            raise DataError(f"feature_names must be strings. Got {odd!r}.")
+        if len(set(names)) != len(names):
+            twice = next(name for at, name in enumerate(names) if name in names[:at])
+            raise DataError(f"feature_names must differ from each other. Got {twice!r} twice.")
+        categories = dict(
+            _as_categories(feature, values, len(names))
+            for feature, values in self.categories.items()
+        )
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "categories", dict(sorted(categories.items())))
+        object.__setattr__(self, "needs_base_scores", bool(self.needs_base_scores))
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
+    def check_ensemble(self, ensemble: Ensemble) -> None:
+        """Refuse trees that do not fit this schema, or are no trees."""
+        ensemble.check(self.n_features)
+        by_category = np.unique(ensemble.feature[ensemble.category_set != NO_SET])
+        strays = [int(feature) for feature in by_category if int(feature) not in self.categories]
+        if strays:
+            raise DataError(
+                f"features that trees split by category must have categories in the schema. "
+                f"Got none for {self.feature_names[strays[0]]!r}."
+            )
+
+    def check_names(self, names: tuple[str, ...]) -> None:
+        """Refuse other names than the model's; default names, f1 to fN, go with any."""
+        own = self.feature_names
+        if names == own or self._has_default_names or names == default_feature_names(len(names)):
+            return
+        at = next(at for at, name in enumerate(names) if name != own[at])
+        order = " (the same names in another order)" if set(names) == set(own) else ""
+        raise DataError(
+            f"features must have the names of the model{order}. Got {names[at]!r} as feature "
+            f"{at + 1}, which is {own[at]!r} in the model. Put the columns into the model's order, "
+            f"or pass the features alone, as an array, to go by position."
+        )
+
+    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The matrix as the trees take it: categories as codes, an unknown one as NaN.
+
+        The matrix itself where no feature is categorical, a copy otherwise.
+        """
+        if not self.categories:
+            return features
+        encoded = features.copy()
+        for feature, values, codes in self._lookups:
+            column = features[:, feature]
+            at = np.searchsorted(values, column).clip(max=len(values) - 1)
+            encoded[:, feature] = np.where(values[at] == column, codes[at], np.float32(np.nan))
+        return encoded
+
+    @cached_property
+    def _has_default_names(self) -> bool:
+        return self.feature_names == default_feature_names(self.n_features)
+
+    @cached_property
+    def _lookups(self) -> list[tuple[int, NDArray[np.float32], NDArray[np.float32]]]:
+        """For each categorical feature: its values, sorted, and their codes."""
+        lookups = []
+        for feature, categories in self.categories.items():
+            values = np.array(categories, dtype=np.float32)
+            order = np.argsort(values)
+            lookups.append((feature, values[order], order.astype(np.float32)))
+        return lookups
+
+
+def _as_categories(feature: Any, values: Any, n_features: int) -> tuple[int, tuple[float, ...]]:
+    if isinstance(feature, bool) or not isinstance(feature, (int, np.integer)):
+        raise DataError(f"categories must be given by feature number. Got {feature!r}.")
+    if not 0 <= feature < n_features:
+        raise DataError(f"categories must be of one of {n_features} features. Got {feature}.")
+    with np.errstate(over="ignore"):
+        categories = tuple(float(np.float32(value)) for value in values)
+    if not 1 <= len(categories) <= _MOST_CATEGORIES:
+        raise DataError(
+            f"a categorical feature must have 1 to {_MOST_CATEGORIES} categories. "
+            f"Got {len(categories)} for feature {feature}."
+        )
+    if not all(math.isfinite(value) for value in categories):
+        raise DataError(f"categories must be finite float32 values. Got another for {feature}.")
+    if len(set(categories)) != len(categories):
+        raise DataError(f"categories must differ as float32. Got one twice for feature {feature}.")
+    return int(feature), categories

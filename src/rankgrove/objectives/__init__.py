@@ -1,0 +1,1 @@
+"""Objectives: what training pushes towards, as forces and curvatures on the scores."""

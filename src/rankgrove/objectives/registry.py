@@ -1,0 +1,40 @@
+"""The objectives by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from rankgrove.errors import unknown_name
+from rankgrove.objectives.base import Objective
+from rankgrove.objectives.pairwise import LambdaMART
+
+OBJECTIVES: dict[str, type[Objective]] = {objective.name: objective for objective in (LambdaMART,)}
+
+
+def make_objective(objective: str | Objective, **parameters: Any) -> Objective:
+    """The objective of this name with these parameters.
+
+    Parameters
+    ----------
+    objective
+        A name out of `OBJECTIVES`, or an objective, of which the parameters change a copy.
+
+    >>> make_objective("lambdamart", sigma=2.0).sigma
+    2.0
+    """
+    if isinstance(objective, Objective):
+        _check_parameters(type(objective), parameters)
+        return replace(objective, **parameters)
+    name = objective.lower() if isinstance(objective, str) else repr(objective)
+    if name not in OBJECTIVES:
+        raise unknown_name("objective", name, OBJECTIVES)
+    _check_parameters(OBJECTIVES[name], parameters)
+    return OBJECTIVES[name](**parameters)
+
+
+def _check_parameters(objective: type[Objective], parameters: dict[str, Any]) -> None:
+    known = [field.name for field in fields(objective)]
+    for name in parameters:
+        if name not in known:
+            raise unknown_name(f"a parameter of {objective.name}", name, known)

@@ -1,0 +1,115 @@
+"""The leaves of a grown tree: their values, and what they add to scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
+from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
+from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Tree
+from rankgrove.trees.grower import GrownTree
+from rankgrove.trees.partition import (
+    PART_ROWS,
+    add_to_parts,
+    make_parts,
+    run_parts,
+    sum_parts,
+    walk_rows,
+)
+
+Floats = NDArray[np.float64]
+
+
+def leaf_values(
+    grown: GrownTree,
+    rows: NDArray[np.int32],
+    forces: Floats,
+    curvatures: Floats,
+    *,
+    l2: float,
+    unit: float,
+    n_jobs: int | None = None,
+) -> Floats:
+    """The Newton step of each leaf, sum of forces / (sum of curvatures + l2), within its bounds.
+
+    The sums are of the numbers themselves, not of whole units, taken in the order of rows.
+    A leaf without curvature gets 0. `unit` is what the bounds of nodes are counted in.
+    """
+    parts = make_parts([(leaf.start, leaf.end) for leaf in grown.leaves])
+    sums = np.empty((len(parts), 2))
+    rows = as_input(rows, np.int32)
+    forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
+    run_parts(
+        lambda a, b: sum_parts(rows, forces, curvatures, parts, a, b, sums),
+        parts,
+        resolve_n_jobs(n_jobs),
+    )
+    n_leaves = len(grown.leaves)
+    force = np.bincount(parts[:, 0], sums[:, 0], n_leaves)
+    weight = np.bincount(parts[:, 0], sums[:, 1], n_leaves) + l2
+    values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
+    low = np.array([leaf.low for leaf in grown.leaves]) * unit
+    high = np.array([leaf.high for leaf in grown.leaves]) * unit
+    clipped: Floats = np.clip(values, low, high)
+    return clipped
+
+
+def add_to_scores(
+    grown: GrownTree,
+    rows: NDArray[np.int32],
+    values: Floats,
+    scores: Floats,
+    n_jobs: int | None = None,
+) -> None:
+    """Add to the scores of the rows that the tree was grown on the values of their leaves."""
+    parts = make_parts([(leaf.start, leaf.end) for leaf in grown.leaves])
+    rows, values = as_input(rows, np.int32), as_input(values, np.float64)
+    run_parts(
+        lambda a, b: add_to_parts(rows, parts, values, a, b, scores),
+        parts,
+        resolve_n_jobs(n_jobs),
+    )
+
+
+def walk(
+    grown: GrownTree,
+    matrix: BinnedMatrix,
+    values: Floats,
+    scores: Floats,
+    n_jobs: int | None = None,
+) -> None:
+    """Add to the scores of all rows of a matrix the values of the leaves they reach."""
+    places, tables = as_input(grown.places, np.int64), as_input(grown.tables, np.uint8)
+    left, right = as_input(grown.left, np.int32), as_input(grown.right, np.int32)
+    values = as_input(values, np.float64)
+    n_rows = matrix.n_rows
+
+    def task(chunk: int) -> None:
+        first, last = chunk * PART_ROWS, min((chunk + 1) * PART_ROWS, n_rows)
+        walk_rows(matrix.codes, places, tables, left, right, values, first, last, scores)
+
+    run_chunks(task, -(-n_rows // PART_ROWS), n_jobs)
+
+
+def to_tree(grown: GrownTree, matrix: BinnedMatrix, bins: Bins, values: Floats) -> Tree:
+    """The tree in terms of values of features instead of codes."""
+    feature = matrix.features[grown.places]
+    bin_ = np.array([node.cut[1] for node in grown.nodes], dtype=np.int64)
+    by_category = bins.kinds[feature] == CATEGORICAL
+    category_set = np.where(by_category, np.cumsum(by_category) - 1, NO_SET)
+    bits = grown.tables[by_category].reshape(-1, SET_WORDS, 32).astype(np.uint32)
+    # The edge after the last bin is infinity: every value goes left there, and only NaN right.
+    edges = np.append(bins.edges, np.full((len(bins.edges), 1), np.inf, np.float32), axis=1)
+    return Tree(
+        feature=feature.astype(np.int32),
+        threshold=np.where(by_category, 0, edges[feature, bin_]).astype(np.float32),
+        missing_left=grown.tables[:, 255].copy(),
+        left=grown.left,
+        right=grown.right,
+        category_set=category_set.astype(np.int32),
+        gain=np.array([node.gain for node in grown.nodes], dtype=np.float64),
+        value=values,
+        count=np.array([leaf.n_rows for leaf in grown.leaves], dtype=np.int64),
+        category_sets=(bits << np.arange(32, dtype=np.uint32)).sum(axis=2, dtype=np.uint32),
+    )

@@ -1,0 +1,71 @@
+"""Forces and curvatures as whole numbers, so that their sums do not depend on the order.
+
+Both are rounded to multiples of a unit of their own, chosen for each tree, and packed into the
+two halves of one int64: one addition sums both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, kernel, run_chunks
+
+# Sums of absolute values stay below this, so that no half overflows into the other.
+_LARGEST_SUM = float(1 << 30)
+
+_CHUNK_ROWS = 1 << 16
+
+
+@kernel
+def pack_rows(forces, curvatures, force_unit, curvature_unit, seed, first, last, out):
+    """Round forces and curvatures to whole units and pack them: force << 32 plus curvature.
+
+    A fraction is rounded up with its own probability, by a hash of the row: the sum over many
+    small values stays right, where rounding to the nearest would lose them all.
+    """
+    for row in range(first, last):
+        draw = _hash(np.uint64(row) + seed)
+        low = np.float64(draw & np.uint64(0xFFFFFFFF)) * 2.0**-32
+        high = np.float64(draw >> np.uint64(32)) * 2.0**-32
+        force = np.int64(np.floor(forces[row] / force_unit + low))
+        curvature = np.int64(np.floor(curvatures[row] / curvature_unit + high))
+        out[row] = (force << 32) + curvature
+
+
+@kernel
+def _hash(number):
+    """Spread a number over 64 bits (splitmix64)."""
+    mixed = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def quantise(
+    forces: NDArray[np.float64], curvatures: NDArray[np.float64], seed: int, n_jobs: int | None
+) -> tuple[NDArray[np.int64], tuple[float, float]]:
+    """The packed rows, and what one unit of force and one of curvature are worth."""
+    both = units(forces, curvatures)
+    packed = np.empty(len(forces), dtype=np.int64)
+    forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
+    start = np.uint64(seed)
+
+    def task(chunk: int) -> None:
+        first, last = chunk * _CHUNK_ROWS, min((chunk + 1) * _CHUNK_ROWS, len(packed))
+        pack_rows(forces, curvatures, *both, start, first, last, packed)
+
+    run_chunks(task, -(-len(packed) // _CHUNK_ROWS), n_jobs)
+    return packed, both
+
+
+def units(forces: NDArray[np.float64], curvatures: NDArray[np.float64]) -> tuple[float, float]:
+    """What one step of the packed integers is worth, for forces and for curvatures.
+
+    The sum of absolute values becomes 2^30 less a step for each row, which rounding may add.
+    """
+    room = _LARGEST_SUM - len(forces)
+    force = float(np.abs(forces).sum()) / room
+    curvature = float(curvatures.sum()) / room
+    # Without any force or curvature a step may be worth anything.
+    return force or 1.0, curvature or 1.0

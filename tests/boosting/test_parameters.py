@@ -1,0 +1,128 @@
+"""Parameters: every rule, one clear error each, and the same names everywhere."""
+
+import inspect
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from boosting.samples import QUICK, bits, make_data
+from rankgrove import Ranker
+from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_signs
+from rankgrove.errors import ParameterError
+from rankgrove.metrics.spec import parse_metric
+from rankgrove.objectives.pairwise import LambdaMART
+
+NAN, INF = float("nan"), float("inf")
+
+BAD = {
+    "objective": ["lambdamat", "", None, 3],
+    "metric": ["ndgc@10", "map", None, 3],
+    "n_estimators": [0, -1, 2.5, "10", None, True],
+    "learning_rate": [0, -0.1, NAN, INF, "0.1", None, True],
+    "grower": ["leafwis", "", None, 3],
+    "max_leaves": [1, 0, 31.5, None, True],
+    "max_depth": [0, -3, 2.5, "6", True],
+    "min_samples_leaf": [0, -1, 1.5, None, True],
+    "min_child_weight": [-1e-9, NAN, INF, None, "1"],
+    "l2": [-1, NAN, INF, None],
+    "max_bins": [1, 256, 64.5, None, True],
+    "subsample": [0, -0.5, 1.5, NAN, None, True],
+    "sampling": ["goss", None],
+    "colsample": [0, 1.01, NAN, None],
+    "split_gain": ["newtn", None],
+    "sigma": [0, -1, NAN, INF, None, "1"],
+    "truncation": [0, -1, 2.5, "10", True],
+    "normalise": [1, "yes", None],
+    "monotone": [1, "up", {1}],
+    "categorical": [1, "language", {1: 1}],
+    "category_l2": [-1, NAN, None],
+    "category_smoothing": [-1, NAN, None],
+    "max_categories": [0, 1.5, None],
+    "eval_metric": [[], 3, "ndgc", ["ndcg", "mapp"]],
+    "early_stopping_rounds": [0, -1, 2.5, True],
+    "random_state": [-1, 1 << 63, 0.5, None, True],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, bad) for name in BAD for bad in BAD[name]])
+def test_bad_value_is_refused_and_the_message_names_the_parameter(name, value):
+    with pytest.raises(ParameterError) as caught:
+        Parameters(**{name: value})
+    assert name.removeprefix("eval_") in str(caught.value)
+    assert "Got" in str(caught.value)
+
+
+def test_every_parameter_has_a_rule_that_is_tested():
+    assert set(BAD) == {field.name for field in fields(Parameters)}
+
+
+def test_misspelt_name_is_refused_with_the_nearest_one():
+    with pytest.raises(ParameterError, match="did you mean 'learning_rate'"):
+        Parameters.from_names({"learning_rat": 0.1})
+    with pytest.raises(ParameterError, match="did you mean 'leafwise'"):
+        Parameters(grower="leafwis")
+    with pytest.raises(ParameterError, match="did you mean 'lambdamart'"):
+        Parameters(objective="lambdamat")
+
+
+def test_ranker_has_the_parameters_with_the_same_defaults_and_two_of_its_own():
+    signature = inspect.signature(Ranker.__init__).parameters
+    own = {name: p.default for name, p in signature.items() if name != "self"}
+    assert own.pop("n_jobs") is None
+    assert own.pop("verbose") is False
+    assert own == {field.name: field.default for field in fields(Parameters)}
+    assert list(own) == [field.name for field in fields(Parameters)]
+    ranker = Ranker()
+    assert all(getattr(ranker, name) == default for name, default in own.items())
+
+
+def test_numpy_numbers_are_taken_as_python_ones():
+    given = Parameters(
+        n_estimators=np.int64(7), learning_rate=np.float32(0.5), truncation=np.int64(5),
+        normalise=np.bool_(False), sigma=np.float64(2), max_depth=np.int32(3),
+    )  # fmt: skip
+    assert given.make_objective() == LambdaMART(
+        metric="ndcg@10", truncation=5, normalise=False, sigma=2.0
+    )
+    written = given.as_json()
+    assert written["n_estimators"] == 7
+    assert type(written["n_estimators"]) is int
+    assert type(written["learning_rate"]) is float
+
+
+ROUND_TRIPS = [
+    {},
+    {"objective": LambdaMART(metric="dcg@5", sigma=2.0, truncation=None, normalise=False)},
+    {"metric": parse_metric("ndcg@5(gain=linear)"), "truncation": None},
+    {"eval_metric": ["map", parse_metric("err")], "max_depth": 4, "grower": "depthwise"},
+    {"eval_metric": "mrr", "subsample": 0.5, "sampling": "gradient", "split_gain": "least_squares"},
+    {"monotone": {0: 1, "f3": -1}, "categorical": np.array([5])},
+    {"monotone": [0, 1, -1, 0, 0, 0], "categorical": ["f6"]},
+    {"monotone": (0, 1, -1, 0, 0, 0), "categorical": ("f6", 4)},
+    {"random_state": np.int64(7), "learning_rate": np.float64(0.25)},
+]
+
+
+@pytest.mark.parametrize("given", ROUND_TRIPS, ids=str)
+def test_parameters_survive_a_file_and_train_the_same_again(given, tmp_path):
+    data = make_data(n_categories=5)
+    ranker = Ranker(**{**QUICK, **given}).fit(data)
+    ranker.save(tmp_path / "model.safetensors")
+    loaded = Ranker.load(tmp_path / "model.safetensors")
+    assert loaded.parameters().as_json() == ranker.parameters().as_json()
+    again = Ranker(**{**QUICK, **loaded.get_params()}).fit(data)
+    assert bits(again.model_.ensemble) == bits(ranker.model_.ensemble)
+
+
+def test_features_are_named_or_numbered_and_an_unknown_one_is_refused():
+    names = ["a", "b", "c"]
+    assert feature_numbers("categorical", ["c", np.int64(0)], names) == [2, 0]
+    assert monotone_signs({"b": -1}, names).tolist() == [0, -1, 0]
+    assert monotone_signs([1, 0, -1], names).tolist() == [1, 0, -1]
+    for chosen in (["d"], [3], [-1], [1.5], [True], ["a", 0]):
+        with pytest.raises(ParameterError, match="categorical"):
+            feature_numbers("categorical", chosen, names)
+    for monotone in ({"d": 1}, {"a": 2}, {"a": None}, [1, 0], [1, 0, 5], {5: 1}):
+        with pytest.raises(ParameterError, match="monotone"):
+            monotone_signs(monotone, names)

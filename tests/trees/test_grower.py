@@ -1,0 +1,208 @@
+"""Grown trees, held to the plain grower."""
+
+import numpy as np
+import pytest
+
+from rankgrove.trees import grower as grower_module
+from rankgrove.trees import partition
+from rankgrove.trees.binning import BLOCK, Bins, encode
+from rankgrove.trees.ensemble import Ensemble
+from rankgrove.trees.grower import Grower, TreeOptions
+from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
+from rankgrove.trees.predict import Scorer
+from rankgrove.trees.quantise import quantise, units
+from trees import naive_grower
+
+N_ROWS, N_FEATURES = 900, 20
+
+
+def make_features(seed=0):
+    """Continuous, few-valued, missing and categorical columns, over two blocks."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(N_ROWS, N_FEATURES))
+    features[:, 5] = rng.integers(0, 3, N_ROWS)
+    features[:, 7] = np.where(rng.random(N_ROWS) < 0.3, np.nan, features[:, 7])
+    features[:, 11] = np.where(rng.random(N_ROWS) < 0.7, np.nan, features[:, 11])
+    features[:, 13] = rng.integers(0, 9, N_ROWS)
+    features[:, 16] = rng.integers(0, 300, N_ROWS)
+    return features.astype(np.float32)
+
+
+def make_forces(features, seed=0):
+    """Forces with a signal in several features, curvatures that differ by a factor of 100."""
+    rng = np.random.default_rng(seed)
+    wild = np.nan_to_num(features)
+    forces = wild[:, 0] - wild[:, 7] + np.isnan(features[:, 11]) + (wild[:, 13] % 3 == 1)
+    return forces + rng.normal(size=N_ROWS), 10.0 ** rng.uniform(-2, 0, N_ROWS)
+
+
+def grow_both(options, *, signs=None, categorical=(13, 16), sample=None, allowed=None, seed=0):
+    features = make_features(seed)
+    bins = Bins.fit(features, 40, categorical=categorical)
+    matrix = encode(features, bins)
+    forces, curvatures = make_forces(features, seed)
+    packed, unit = quantise(forces, curvatures, 7, 1)
+    rows = np.arange(N_ROWS, dtype=np.int32) if sample is None else sample.astype(np.int32)
+    signs = np.zeros(N_FEATURES, np.int8) if signs is None else np.array(signs, np.int8)
+    allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
+    by_slot = matrix.codes.reshape(matrix.n_blocks, N_ROWS, BLOCK).transpose(1, 0, 2)
+    codes = by_slot.reshape(N_ROWS, -1)[:, matrix.slots]
+    expected = naive_grower.grow(codes, packed, rows, bins, options, unit[1], signs, allowed)
+    engine = Grower(matrix, bins, options, signs=signs, n_jobs=2)
+    order = rows.copy()
+    grown = engine.grow(packed, unit, order, allowed)
+    return expected, grown, order, (features, matrix, bins, forces, curvatures, unit)
+
+
+def assert_same_tree(expected, grown, order, matrix):
+    root, splits = expected
+    assert len(grown.nodes) == len(splits)
+    number = {id(node): at for at, node in enumerate(splits)}
+    for at, (naive, node) in enumerate(zip(splits, grown.nodes, strict=True)):
+        assert matrix.features[node.cut[0]] == naive.feature
+        left, right = node.children
+        # The cut is found among equal ones by the codes that occur; rows decide.
+        assert set(order[left.start : left.end]) == set(naive.children[0].rows)
+        assert set(order[right.start : right.end]) == set(naive.children[1].rows)
+        for child, naive_child in zip(
+            (grown.left[at], grown.right[at]), naive.children, strict=True
+        ):
+            assert (child >= 0) == (id(naive_child) in number)
+            if child >= 0:
+                assert child == number[id(naive_child)]
+    leaves = grown.leaves
+    assert sum(leaf.n_rows for leaf in leaves) == len(root.rows)
+    for leaf in leaves:
+        assert np.all(np.diff(order[leaf.start : leaf.end]) > 0)
+
+
+OPTIONS = {
+    "default": {},
+    "depthwise": {"grower": "depthwise"},
+    "shallow": {"max_depth": 3},
+    "many leaves": {"max_leaves": 60, "min_samples_leaf": 3},
+    "l2": {"l2": 5.0},
+    "heavy children": {"min_child_weight": 20.0},
+    "one row a leaf": {"min_samples_leaf": 1, "min_child_weight": 0.0},
+    "few categories": {"max_categories": 1, "category_l2": 0.0, "category_smoothing": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tree_equals_the_plain_growers(name, seed):
+    options = TreeOptions(**{"max_leaves": 25, **OPTIONS[name]})
+    expected, grown, order, parts = grow_both(options, seed=seed)
+    assert len(grown.nodes) > 5
+    assert_same_tree(expected, grown, order, parts[1])
+
+
+def test_tree_on_a_sample_of_rows_and_features_equals_the_plain_growers():
+    rng = np.random.default_rng(3)
+    sample = np.sort(rng.choice(N_ROWS, 500, replace=False))
+    allowed = rng.random(N_FEATURES) < 0.5
+    options = TreeOptions(max_leaves=20, min_samples_leaf=10)
+    expected, grown, order, parts = grow_both(options, sample=sample, allowed=allowed)
+    assert_same_tree(expected, grown, order, parts[1])
+    assert all(allowed[parts[1].features[grown.places]])
+
+
+def test_monotone_tree_equals_the_plain_growers():
+    signs = np.zeros(N_FEATURES)
+    signs[[0, 7, 5]] = 1, -1, 1
+    options = TreeOptions(max_leaves=25, min_samples_leaf=10)
+    expected, grown, order, parts = grow_both(options, signs=signs)
+    assert_same_tree(expected, grown, order, parts[1])
+    assert any(leaf.low > -np.inf or leaf.high < np.inf for leaf in grown.leaves)
+
+
+def test_large_nodes_are_divided_in_parts_to_the_same_tree(monkeypatch):
+    options = TreeOptions(max_leaves=25)
+    _, whole, order, parts = grow_both(options)
+    monkeypatch.setattr(partition, "PART_ROWS", 64)
+    monkeypatch.setattr(grower_module, "_LARGE", 64)
+    monkeypatch.setattr(grower_module, "_LEAST_WORK", 100)
+    expected, cut, order_of_parts, _ = grow_both(options)
+    assert_same_tree(expected, cut, order_of_parts, parts[1])
+    assert np.array_equal(order, order_of_parts)
+    assert np.array_equal(whole.tables, cut.tables)
+    assert [node.gain for node in whole.nodes] == [node.gain for node in cut.nodes]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 50])
+def test_tree_does_not_depend_on_how_many_nodes_are_expanded_ahead(monkeypatch, batch):
+    options = TreeOptions(max_leaves=25)
+    _, usual, order, _ = grow_both(options)
+    monkeypatch.setattr(grower_module, "_BATCH_NODES", batch)
+    _, other, other_order, _ = grow_both(options)
+    assert np.array_equal(usual.tables, other.tables)
+    assert np.array_equal(order, other_order)
+
+
+def test_every_leaf_has_the_rows_that_it_must_though_curvatures_differ():
+    for fewest in (1, 5, 40):
+        options = TreeOptions(max_leaves=200, min_samples_leaf=fewest, min_child_weight=0.0)
+        _, grown, _, _ = grow_both(options)
+        assert min(leaf.n_rows for leaf in grown.leaves) >= fewest
+
+
+def test_leaf_values_are_newton_steps_of_the_unrounded_numbers():
+    _, grown, order, (_, _, _, forces, curvatures, unit) = grow_both(TreeOptions(max_leaves=9))
+    values = leaf_values(grown, order, forces, curvatures, l2=0.5, unit=unit[0] / unit[1])
+    for leaf, value in zip(grown.leaves, values, strict=True):
+        rows = order[leaf.start : leaf.end]
+        expected = forces[rows].sum() / (curvatures[rows].sum() + 0.5)
+        assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_rows_get_the_same_value_by_leaf_by_codes_and_by_features():
+    _, grown, order, (features, matrix, bins, forces, curvatures, unit) = grow_both(
+        TreeOptions(max_leaves=30), categorical=()
+    )
+    values = leaf_values(grown, order, forces, curvatures, l2=0.0, unit=unit[0] / unit[1])
+    by_leaf, by_code = np.zeros(N_ROWS), np.zeros(N_ROWS)
+    add_to_scores(grown, order, values, by_leaf)
+    walk(grown, matrix, values, by_code)
+    assert np.array_equal(by_leaf, by_code)
+    tree = to_tree(grown, matrix, bins, values)
+    assert np.array_equal(Scorer(Ensemble.from_trees([tree])).score(features), by_leaf)
+
+
+def test_nothing_to_split_gives_one_leaf():
+    features = np.zeros((50, 2), dtype=np.float32)
+    bins = Bins.fit(features)
+    matrix = encode(features, bins)
+    packed, unit = quantise(np.ones(50), np.ones(50), 0, 1)
+    rows = np.arange(50, dtype=np.int32)
+    grown = Grower(matrix, bins, TreeOptions()).grow(packed, unit, rows, np.ones(2, np.bool_))
+    assert len(grown.leaves) == 1
+    values = leaf_values(grown, rows, np.ones(50), np.ones(50), l2=0.0, unit=1.0)
+    assert values.tolist() == [1.0]
+    scores = np.zeros(50)
+    walk(grown, matrix, values, scores)
+    assert np.all(scores == 1)
+
+
+def test_rounding_is_unbiased_and_sums_stay_in_their_halves():
+    rng = np.random.default_rng(0)
+    forces = rng.standard_cauchy(5000) ** 3
+    curvatures = np.abs(rng.standard_cauchy(5000)) ** 3
+    force_unit, curvature_unit = units(forces, curvatures)
+    assert np.abs(forces).sum() / force_unit < 2**30
+    totals = []
+    for seed in range(200):
+        packed, _ = quantise(forces, curvatures, seed * 5000, 1)
+        total = int(packed.sum())
+        totals.append((total >> 32, total & 0xFFFFFFFF))
+        assert np.abs(packed >> 32).sum() < 2**30
+    force, curvature = np.mean(totals, axis=0)
+    # The mean of 200 sums of 5000 roundings, each off by less than one unit.
+    error = 5 * np.sqrt(5000 / 4 / 200)
+    assert force == pytest.approx(forces.sum() / force_unit, abs=error)
+    assert curvature == pytest.approx(curvatures.sum() / curvature_unit, abs=error)
+
+
+def test_no_force_and_no_curvature_are_packed_as_zeros():
+    packed, unit = quantise(np.zeros(3), np.zeros(3), 0, 1)
+    assert unit == (1.0, 1.0)
+    assert packed.tolist() == [0, 0, 0]
