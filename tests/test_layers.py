@@ -46,7 +46,7 @@ FORBIDDEN_MODES = {"parallel", "fastmath"}
 
 # What a kernel may call by a bare name besides the kernels of its file: the cache sees no change
 # in another file, so only what compiles to one instruction may come from there.
-INTRINSICS = {"prefetch"}
+INTRINSICS = {"prefetch", "cycles"}
 KERNEL_LIBRARIES = {"numpy", "math"}
 
 

@@ -233,6 +233,21 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
+def _cycles(typing_context: Any) -> Any:
+    """In a kernel: the processor's clock, to see where time goes in what runs as one piece."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.IntType(64), []), "llvm.readcyclecounter"
+        )
+        return builder.call(function, [])
+
+    return types.int64(), generate
+
+
+cycles: Any = intrinsic(_cycles)
+
+
 def as_input(array: Any, dtype: Any) -> np.ndarray:
     """The array as kernels take their inputs: of this type, contiguous and read-only.
 

@@ -247,3 +247,9 @@ def test_negative_labels_are_refused_unless_only_order_counts(spec):
     else:
         with pytest.raises(DataError, match="must be 0 or more"):
             metric.per_query(rankings)
+
+
+def test_swap_deltas_are_right_where_the_ideal_is_below_1():
+    metric = parse_metric("ndcg(gain=[0, 0.1])")
+    # The best order has DCG 0.1, and the swap moves its gain from rank 1 to rank 2.
+    assert metric.swap_deltas([1, 0])[0, 1] == pytest.approx(1 / np.log2(3) - 1)

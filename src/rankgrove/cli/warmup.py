@@ -60,24 +60,25 @@ def _warm_metrics() -> None:
             metric.swap_deltas(labels)
 
 
-def _warm_trees() -> None:
+def _warm_training() -> None:
     import numpy as np
 
-    from rankgrove._jit import as_input
-    from rankgrove.trees.binning import Bins, encode
-    from rankgrove.trees.histogram import pack_rows, sum_all_rows, sum_rows, units, unpack
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.estimators import Ranker
 
-    features = np.array([[0.0], [1.0], [np.nan]], dtype=np.float32)
-    codes = encode(features, Bins.fit(features)).codes.reshape(1, -1)
-    ones = as_input(np.ones(len(features)), np.float64)
-    steps = units(ones, ones)
-    packed = np.empty(len(features), dtype=np.int64)
-    pack_rows(ones, ones, *steps, packed)
-    packed = as_input(packed, np.int64)
-    parent, child = np.empty((2, 1, 4096), dtype=np.int64)
-    sum_all_rows(as_input(codes, np.uint8), packed, 0, 1, parent)
-    sum_rows(as_input(codes, np.uint8), packed, as_input([0], np.int32), 0, 1, parent, child)
-    unpack(int(packed.sum()), *steps)
+    # Enough rows that large nodes are divided in parts, and curvatures so uneven that rows of
+    # small leaves have to be counted; then categories and samples.
+    rng = np.random.default_rng(0)
+    features = rng.integers(0, 99, (40_000, 2)).astype(np.float32)
+    labels = rng.integers(0, 5, len(features))
+    data = Dataset.from_arrays(features, labels, group=[20_000, *[20] * 1000])
+    Ranker(n_estimators=2, max_leaves=40, min_samples_leaf=50).fit(data, valid=data)
+    some = data.take_queries(range(500, 520))
+    ranker = Ranker(n_estimators=2, min_samples_leaf=2, categorical=[0], subsample=0.5)
+    ranker.fit(some, valid=some.take_queries([0]))
+    for trained in (ranker, Ranker(n_estimators=2, min_samples_leaf=2).fit(some)):
+        trained.model_.predict(some)
+        trained.model_.contributions(some)
 
 
 # All that `warmup` runs, on tiny data; a module with kernels adds what runs them.
@@ -86,7 +87,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "LETOR files": _warm_letor,
     "descriptions": _warm_describe,
     "metrics": _warm_metrics,
-    "trees": _warm_trees,
+    "training": _warm_training,
 }
 
 

@@ -162,8 +162,7 @@ def _by_ideal(
         lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best),
         steps=len(ideal),
     )
-    # Tied documents share a mean gain, whose rounding must not lift a perfect ranking above 1.
-    return np.minimum(sums / np.where(best > 0, best, np.nan), 1.0)
+    return np.asarray(sums / np.where(best > 0, best, np.nan))
 
 
 def _read_table(text: str) -> tuple[float, ...]:
@@ -263,6 +262,10 @@ class NDCG(DCG):
     def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
         discounts = self.discounts(self.depth(rankings.longest))
         return _by_ideal(sums, rankings, discounts, kind, table)
+
+    def _compute(self, rankings: Rankings) -> Floats:
+        # Tied documents share a mean gain, whose rounding must not lift a perfect ranking above 1.
+        return np.minimum(super()._compute(rankings), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

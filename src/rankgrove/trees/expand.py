@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import kernel, prefetch
+from rankgrove._jit import cycles, kernel, prefetch
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
 
 # Rows of a node are scattered over the codes: fetching this far ahead halves the time (measured).
@@ -39,8 +39,10 @@ N_JOB_COLUMNS = 13
 UNDIVIDED, ROOT = -1, -2
 
 # What `expand` returns of a job: rows that went left, their packed sum, and the cuts of the left
-# and the right child; the gains of these, and the bounds of the children's values.
-N_LEFT, LEFT_SUM, LEFT_CUT, RIGHT_CUT, N_FOUND_INTS = 0, 1, 2, 5, 8
+# and the right child, and the cycles spent on dividing, summing and scanning; the gains of the
+# cuts, and the bounds of the children's values.
+N_LEFT, LEFT_SUM, LEFT_CUT, RIGHT_CUT, DIVIDING, SUMMING, SCANNING = 0, 1, 2, 5, 8, 9, 10
+N_FOUND_INTS = 11
 LEFT_GAIN, RIGHT_GAIN, LEFT_BOUNDS, RIGHT_BOUNDS, N_FOUND_FLOATS = 0, 1, 2, 4, 6
 
 # How a candidate splits: values up to a bin go left, and missing values right or left; or the
@@ -424,11 +426,13 @@ def expand(
         gains[LEFT_GAIN] = 0.0
         gains[RIGHT_GAIN] = 0.0
         gains[LEFT_BOUNDS:] = 0.0
+        out[DIVIDING:] = 0
         sign = 0.0
         if n_left != ROOT:
             feature = features[job[PLACE]]
             sign = signs[feature]
             if n_left == UNDIVIDED:
+                out[DIVIDING] -= cycles()
                 node_rules(rules, np.float64(total & 0xFFFFFFFF), end - start, own[0])
                 histogram = histograms[job[SLOT], job[PLACE] // 16]
                 column = job[PLACE] % 16
@@ -437,6 +441,7 @@ def expand(
                 )
                 n_left = divide_stretch(codes, job[PLACE], tables[j], rows, spare, start, end)
                 put_back(rows, spare, start, end, n_left, start, start + n_left)
+                out[DIVIDING] += cycles()
         out[N_LEFT] = n_left
         out[LEFT_SUM] = left_total
         _bound_children(total, left_total, sign, rules, bounds, gains)
@@ -457,6 +462,7 @@ def expand(
         for block in range(job[FIRST_BLOCK], job[LAST_BLOCK]):
             flat = histograms[job[NEW_SLOT], block].reshape(4096)
             n_cells = block_bins[block] * 16
+            clock = cycles()
             _clear(flat, n_cells)
             if sizes[small] == len(packed):
                 _sum_all(words[block], packed, flat)
@@ -466,6 +472,8 @@ def expand(
                 )
             if n_left != ROOT:
                 _subtract(histograms[job[SLOT], block].reshape(4096), flat, n_cells)
+            scan_clock = cycles()
+            out[SUMMING] += scan_clock - clock
             for side in range(2):
                 if sizes[side] >= fewest:
                     gains[LEFT_GAIN + side] = _search_block(
@@ -476,6 +484,7 @@ def expand(
                         ints, gains[LEFT_GAIN + side],
                         out[LEFT_CUT + 3 * side : LEFT_CUT + 3 * side + 3]
                     )  # fmt: skip
+            out[SCANNING] += cycles() - scan_clock
 
 
 @kernel

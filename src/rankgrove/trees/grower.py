@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
 from rankgrove.trees.binning import PLAIN, BinnedMatrix, Bins
 from rankgrove.trees.expand import (
+    DIVIDING,
     L2,
     LEFT_BOUNDS,
     LEFT_CUT,
@@ -27,6 +28,7 @@ from rankgrove.trees.expand import (
     N_FOUND_INTS,
     N_LEFT,
     N_RULES,
+    RIGHT_CUT,
     ROOT,
     UNDIVIDED,
     expand,
@@ -100,7 +102,7 @@ class _Found:
 
     def __init__(self, ints: list[int], floats: list[float]) -> None:
         self.n_left, self.left_sum = ints[N_LEFT], ints[LEFT_SUM]
-        self.cuts = [ints[LEFT_CUT : LEFT_CUT + 3], ints[LEFT_CUT + 3 :]]
+        self.cuts = [ints[LEFT_CUT : LEFT_CUT + 3], ints[RIGHT_CUT : RIGHT_CUT + 3]]
         self.gains = floats[LEFT_GAIN : LEFT_GAIN + 2]
         self.bounds = floats[LEFT_BOUNDS:]
 
@@ -169,6 +171,8 @@ class Grower:
         slots = 2 * options.max_leaves
         self._histograms = np.empty((slots, matrix.n_blocks, 256, 16), dtype=np.int64)
         self._ones: NDArray[np.int64] | None = None
+        # Processor cycles that kernels spent on dividing rows, summing and scanning histograms.
+        self.cycles = dict.fromkeys(("divide", "sum", "scan"), 0)
         self._spare = np.empty(matrix.n_rows, dtype=np.int32)
         self._words = as_input(matrix.codes.view(np.uint64), np.uint64)
 
@@ -358,6 +362,8 @@ class Grower:
             )  # fmt: skip
 
         run_chunks(task, len(at) - 1, self.n_jobs)
+        for name, spent in zip(self.cycles, ints[:, DIVIDING:].sum(axis=0).tolist(), strict=True):
+            self.cycles[name] += spent
         found: list[_Found] = []
         for j, (i, whole, real) in enumerate(
             zip(owners, ints.tolist(), floats.tolist(), strict=True)

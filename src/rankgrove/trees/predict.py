@@ -108,8 +108,6 @@ def _decide_block(records, place, n_splits, codes, leaves):
     that goes left with the amount to take off a code before.
     """
     out = _LEAVES
-    if n_splits > 0:
-        out = np.uint64(0)
     for split in range(n_splits):
         left = np.uint64(records[place])
         right = np.uint64(records[place + np.uint64(1)])
@@ -135,15 +133,13 @@ def _walk_rows(records, first, n_splits, first_leaf, rows, codes, at, walking):
     The documents take their steps in turn, so that one does not wait for another's memory;
     those that have reached a leaf drop out of the list without a branch.
     """
-    left = np.int64(0)
     for i in range(rows):
         at[i] = np.int64(n_splits) - 1 if n_splits > 0 else first_leaf
         walking[i] = i
-    if n_splits > 0:
-        left = rows
-    while left > 0:
+    n_walking = rows if n_splits > 0 else 0
+    while n_walking > 0:
         kept = np.int64(0)
-        for k in range(left):
+        for k in range(n_walking):
             row = walking[k]
             place = (first + np.uint64(at[row])) * np.uint64(4)
             rule = records[place + np.uint64(3)]
@@ -153,7 +149,7 @@ def _walk_rows(records, first, n_splits, first_leaf, rows, codes, at, walking):
             at[row] = slot
             walking[kept] = row
             kept += slot < first_leaf
-        left = kept
+        n_walking = kept
 
 
 @kernel
