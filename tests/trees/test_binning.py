@@ -37,8 +37,7 @@ def mixed_features(n_rows=3000, seed=0):
 
 
 def codes_of(matrix, feature=0):
-    block, column = divmod(int(matrix.slots[feature]), BLOCK)
-    return matrix.codes[block].reshape(-1, BLOCK)[:, column]
+    return matrix.codes[:, matrix.slots[feature]]
 
 
 def naive_codes(values, edges):
@@ -108,7 +107,7 @@ def test_same_bits_for_1_2_and_4_threads(monkeypatch):
     for other in (two, four):
         assert np.array_equal(one.edges, other.edges)
         assert np.array_equal(one.n_bins, other.n_bins)
-    codes = [encode(features, one, n_jobs=jobs).codes for jobs in (1, 2, 4)]
+    codes = [encode(features, one, n_jobs=jobs, by_feature=True).codes for jobs in (1, 2, 4)]
     assert np.array_equal(codes[0], codes[1])
     assert np.array_equal(codes[0], codes[2])
 
@@ -169,3 +168,12 @@ def test_a_categorical_feature_without_any_value_is_all_missing():
     features = np.full((4, 1), np.nan, dtype=np.float32)
     bins = Bins.fit(features, categorical=[0])
     assert codes_of(encode(features, bins)).tolist() == [MISSING_CODE] * 4
+
+
+def test_codes_by_feature_are_the_codes_transposed():
+    features = mixed_features()
+    matrix = encode(features, Bins.fit(features, categorical=[2]), by_feature=True)
+    assert np.array_equal(
+        matrix.by_feature[: features.shape[1]], matrix.codes.T[: features.shape[1]]
+    )
+    assert len(encode(features, Bins.fit(features)).by_feature) == 0

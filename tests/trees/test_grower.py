@@ -5,12 +5,12 @@ import pytest
 
 from rankgrove.trees import grower as grower_module
 from rankgrove.trees import partition
-from rankgrove.trees.binning import BLOCK, Bins, encode
+from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
 from rankgrove.trees.predict import Scorer
-from rankgrove.trees.quantise import quantise, units
+from rankgrove.trees.quantise import quantise
 from trees import naive_grower
 
 N_ROWS, N_FEATURES = 900, 20
@@ -39,14 +39,13 @@ def make_forces(features, seed=0):
 def grow_both(options, *, signs=None, categorical=(13, 16), sample=None, allowed=None, seed=0):
     features = make_features(seed)
     bins = Bins.fit(features, 40, categorical=categorical)
-    matrix = encode(features, bins)
+    matrix = encode(features, bins, by_feature=True)
     forces, curvatures = make_forces(features, seed)
     packed, unit = quantise(forces, curvatures, 7, 1)
     rows = np.arange(N_ROWS, dtype=np.int32) if sample is None else sample.astype(np.int32)
     signs = np.zeros(N_FEATURES, np.int8) if signs is None else np.array(signs, np.int8)
     allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
-    by_slot = matrix.codes.reshape(matrix.n_blocks, N_ROWS, BLOCK).transpose(1, 0, 2)
-    codes = by_slot.reshape(N_ROWS, -1)[:, matrix.slots]
+    codes = matrix.codes[:, matrix.slots]
     expected = naive_grower.grow(codes, packed, rows, bins, options, unit[1], signs, allowed)
     engine = Grower(matrix, bins, options, signs=signs, n_jobs=2)
     order = rows.copy()
@@ -171,7 +170,7 @@ def test_rows_get_the_same_value_by_leaf_by_codes_and_by_features():
 def test_nothing_to_split_gives_one_leaf():
     features = np.zeros((50, 2), dtype=np.float32)
     bins = Bins.fit(features)
-    matrix = encode(features, bins)
+    matrix = encode(features, bins, by_feature=True)
     packed, unit = quantise(np.ones(50), np.ones(50), 0, 1)
     rows = np.arange(50, dtype=np.int32)
     grown = Grower(matrix, bins, TreeOptions()).grow(packed, unit, rows, np.ones(2, np.bool_))
@@ -187,7 +186,7 @@ def test_rounding_is_unbiased_and_sums_stay_in_their_halves():
     rng = np.random.default_rng(0)
     forces = rng.standard_cauchy(5000) ** 3
     curvatures = np.abs(rng.standard_cauchy(5000)) ** 3
-    force_unit, curvature_unit = units(forces, curvatures)
+    _, (force_unit, curvature_unit) = quantise(forces, curvatures, 0)
     assert np.abs(forces).sum() / force_unit < 2**30
     totals = []
     for seed in range(200):

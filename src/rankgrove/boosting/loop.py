@@ -6,7 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,7 @@ from rankgrove.boosting.sampling import (
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.trees.binning import Bins, encode, with_category_codes
-from rankgrove.trees.ensemble import Ensemble, Tree
+from rankgrove.trees.ensemble import NO_SET, Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
 from rankgrove.trees.predict import Scorer
@@ -100,7 +100,7 @@ class Training:
                 train.features, p.max_bins, categorical=categorical, seed=p.random_state,
                 n_jobs=n_jobs,
             )  # fmt: skip
-            self.matrix = encode(train.features, self.bins, n_jobs)
+            self.matrix = encode(train.features, self.bins, n_jobs, by_feature=True)
             self._matrices = {
                 name: encode(data.features, self.bins, n_jobs)
                 for name, data in self.valid.items()
@@ -111,7 +111,7 @@ class Training:
         )
         self.trees: list[Tree] = []
         if earlier is not None:
-            self.trees = [earlier.tree(number) for number in range(earlier.n_trees)]
+            self.trees = [_with_own_sets(earlier.tree(at)) for at in range(earlier.n_trees)]
         self.scores = self._scores_of(train, earlier)
         self._valid_scores = {
             name: self.scores if data is train else self._scores_of(data, earlier)
@@ -265,6 +265,14 @@ class Training:
             walk(grown, self.matrix, values, self.scores, self.n_jobs)
         for name, matrix in self._matrices.items():
             walk(grown, matrix, values, self._valid_scores[name], self.n_jobs)
+
+
+def _with_own_sets(tree: Tree) -> Tree:
+    """A tree out of an ensemble with its own sets of categories only."""
+    by_category = tree.category_set != NO_SET
+    own = np.where(by_category, np.cumsum(by_category) - 1, NO_SET).astype(np.int32)
+    sets = tree.category_sets[tree.category_set[by_category]]
+    return replace(tree, category_set=own, category_sets=sets)
 
 
 def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:

@@ -7,7 +7,7 @@ with no more distinct values than bins keeps each of them in a bin of its own.
 A categorical feature has a code a category, the most frequent first; categories past the last
 code, and those not seen in training, have the code of missing values.
 
-Codes stand in blocks of 16 features, each block row-major: a row of a block is 16 bytes, and the
+Codes stand row by row, features in blocks of 16: the codes of a row are fetched together, and the
 histogram of a block fits into the first-level cache. Categorical features, those with missing
 values, and then those with few bins, are put side by side, so that few blocks pay for a search
 of their own, for a second scan or for 255 bins.
@@ -106,8 +106,10 @@ def find_edges(values, max_bins, edges):
 
 
 @kernel
-def encode_rows(values, first, last, columns, edges, codes):
-    """Codes of the features `columns` for rows first to last, into one block.
+def encode_rows(values, first, last, columns, place, edges, codes, by_feature):
+    """Codes of the features `columns` for rows first to last, into the places from `place` on.
+
+    They are also written feature by feature, unless `by_feature` is empty.
 
     The search halves 256 places eight times without a branch; edges are padded with infinity.
     """
@@ -118,7 +120,11 @@ def encode_rows(values, first, last, columns, edges, codes):
             at = np.int64(0)
             for step in (128, 64, 32, 16, 8, 4, 2, 1):
                 at += step * (cut[at + step - 1] < value)
-            codes[row, slot] = np.uint8(255) if value != value else np.uint8(at)
+            codes[row, place + slot] = np.uint8(255) if value != value else np.uint8(at)
+        if len(by_feature):
+            column = by_feature[place + slot]
+            for row in range(first, last):
+                column[row] = codes[row, place + slot]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,9 +234,11 @@ class BinnedMatrix:
     Attributes
     ----------
     codes
-        uint8 of shape (blocks, rows * 16): row r of a block is its entries 16 r to 16 r + 15.
+        uint8 of shape (rows, blocks * 16).
+    by_feature
+        The same transposed, for dividing rows by one feature; without rows if not asked for.
     slots
-        For each feature, its place: block * 16 + column of the block.
+        For each feature, its place: the column of `codes` that it has.
     features
         For each place, its feature; -1 where the last block has none.
     block_bins
@@ -240,6 +248,7 @@ class BinnedMatrix:
     """
 
     codes: NDArray[np.uint8]
+    by_feature: NDArray[np.uint8]
     slots: NDArray[np.int64]
     features: NDArray[np.int64]
     block_bins: NDArray[np.int64]
@@ -247,15 +256,24 @@ class BinnedMatrix:
 
     @property
     def n_rows(self) -> int:
-        return int(self.codes.shape[1]) // BLOCK
+        return int(self.codes.shape[0])
 
     @property
     def n_blocks(self) -> int:
-        return int(self.codes.shape[0])
+        return int(self.codes.shape[1]) // BLOCK
 
 
-def encode(features: NDArray[np.float32], bins: Bins, n_jobs: int | None = None) -> BinnedMatrix:
-    """The codes of all features, in blocks of features that cost about the same to scan."""
+def encode(
+    features: NDArray[np.float32],
+    bins: Bins,
+    n_jobs: int | None = None,
+    *,
+    by_feature: bool = False,
+) -> BinnedMatrix:
+    """The codes of all features, in blocks of features that cost about the same to scan.
+
+    With `by_feature`, also transposed, as growing trees needs them.
+    """
     n_rows, n_features = features.shape
     order = np.lexsort((np.arange(n_features), -bins.n_bins, -bins.kinds))
     n_blocks = -(-n_features // BLOCK)
@@ -263,7 +281,8 @@ def encode(features: NDArray[np.float32], bins: Bins, n_jobs: int | None = None)
     placed[:n_features] = order
     slots = np.empty(n_features, dtype=np.int64)
     slots[order] = np.arange(n_features)
-    codes = np.zeros((n_blocks, n_rows, BLOCK), dtype=np.uint8)
+    codes = np.zeros((n_rows, n_blocks * BLOCK), dtype=np.uint8)
+    transposed = np.empty((n_blocks * BLOCK if by_feature else 0, n_rows), dtype=np.uint8)
     values = as_input(features, np.float32)
     edges = as_input(bins.edges, np.float32)
     chunks = -(-n_rows // _CHUNK_ROWS)
@@ -272,15 +291,18 @@ def encode(features: NDArray[np.float32], bins: Bins, n_jobs: int | None = None)
         block, part = divmod(chunk, chunks)
         columns = as_input(order[block * BLOCK : (block + 1) * BLOCK], np.int64)
         first = part * _CHUNK_ROWS
-        encode_rows(values, first, min(first + _CHUNK_ROWS, n_rows), columns, edges, codes[block])
+        last = min(first + _CHUNK_ROWS, n_rows)
+        encode_rows(values, first, last, columns, block * BLOCK, edges, codes, transposed)
 
     run_chunks(task, n_blocks * chunks, n_jobs)
     for feature, categories in bins.categories.items():
-        block, column = divmod(int(slots[feature]), BLOCK)
-        codes[block, :, column] = category_codes(features[:, feature], categories)
+        codes[:, slots[feature]] = category_codes(features[:, feature], categories)
+        if by_feature:
+            transposed[slots[feature]] = codes[:, slots[feature]]
     per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]
     return BinnedMatrix(
-        codes=as_input(codes.reshape(n_blocks, -1), np.uint8),
+        codes=as_input(codes, np.uint8),
+        by_feature=as_input(transposed, np.uint8),
         slots=slots,
         features=placed,
         block_bins=np.array([bins.n_bins[part].max() for part in per_block], dtype=np.int64),

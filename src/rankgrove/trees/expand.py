@@ -29,6 +29,10 @@ from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
 # Rows of a node are scattered over the codes: fetching this far ahead halves the time (measured).
 _AHEAD = 32
 
+# Rows that are summed block by block before the next ones: their codes fit into the second-level
+# cache for a hundred features or more.
+_TILE_ROWS = 2048
+
 # The columns of a table of work for `expand`: a node, or some blocks of a large one.
 START, END, SLOT, NEW_SLOT, TOTAL, PLACE, BIN, KIND, DEPTH, STATE, LEFT_TOTAL = range(11)
 FIRST_BLOCK, LAST_BLOCK = 11, 12
@@ -74,35 +78,46 @@ def _subtract(whole, part, n_cells):
 
 
 @kernel
+def _add_half(word, value, histogram, first):
+    for column in range(8):
+        code = (word >> np.uint64(8 * column)) & np.uint64(255)
+        histogram[code * np.uint64(16) + np.uint64(column) + first] += value
+
+
+@kernel
 def _add_row(low, high, value, histogram):
     """Add one row, whose 16 codes are the bytes of two words, to the histogram of its block."""
-    for column in range(8):
-        code = (low >> np.uint64(8 * column)) & np.uint64(255)
-        histogram[code * np.uint64(16) + np.uint64(column)] += value
-    for column in range(8):
-        code = (high >> np.uint64(8 * column)) & np.uint64(255)
-        histogram[code * np.uint64(16) + np.uint64(column + 8)] += value
+    _add_half(low, value, histogram, np.uint64(0))
+    _add_half(high, value, histogram, np.uint64(8))
 
 
 @kernel
-def _sum_all(words, packed, histogram):
-    """Add all rows of a block to its histogram, without looking up which they are."""
-    for row in range(len(packed)):
-        at = np.uint64(row) * np.uint64(2)
-        _add_row(words[at], words[at + np.uint64(1)], packed[row], histogram)
+def _sum_rows(words, n_words, packed, rows, first_block, last_block, features, histograms, values):
+    """Add rows to the histograms of some blocks, tile by tile.
 
-
-@kernel
-def _sum_some(words, packed, rows, histogram):
-    n = len(rows)
-    for i in range(n):
-        if i + _AHEAD < n:
-            ahead = np.int64(rows[i + _AHEAD])
-            prefetch(words, ahead * 2)
-            prefetch(packed, ahead)
-        row = np.uint64(rows[i])
-        at = row * np.uint64(2)
-        _add_row(words[at], words[at + np.uint64(1)], packed[row], histogram)
+    The codes of a row are fetched with its first block and are in the second-level cache for the
+    others, while one histogram after the other goes through the first-level cache.
+    """
+    for start in range(0, len(rows), len(values)):
+        own = rows[start : min(start + len(values), len(rows))]
+        n = len(own)
+        for i in range(n):
+            if i + _AHEAD < n:
+                prefetch(packed, np.int64(own[i + _AHEAD]))
+            values[i] = packed[own[i]]
+        for block in range(first_block, last_block):
+            histogram = histograms[block].reshape(4096)
+            if features[block * 16 + 8] < 0:
+                # The last block, half empty.
+                for i in range(n):
+                    at = np.uint64(own[i]) * np.uint64(n_words) + np.uint64(2 * block)
+                    _add_half(words[at], values[i], histogram, np.uint64(0))
+                continue
+            for i in range(n):
+                if i + _AHEAD < n:
+                    prefetch(words, np.int64(own[i + _AHEAD]) * n_words + 2 * block)
+                at = np.uint64(own[i]) * np.uint64(n_words) + np.uint64(2 * block)
+                _add_row(words[at], words[at + np.uint64(1)], values[i], histogram)
 
 
 @kernel
@@ -285,7 +300,7 @@ def left_of(histogram, column, n_bins, bin_, kind, rules, table):
 
 
 @kernel
-def scan_block_carefully(
+def _scan_block_carefully(
     histogram, counts, exact, block, features, kinds, n_bins, total, n_rows, rules, signs, bounds,
     floats, ints
 ):  # fmt: skip
@@ -314,23 +329,21 @@ def scan_block_carefully(
 
 
 @kernel
-def divide_stretch(codes, place, table, rows, spare, start, end):
+def divide_stretch(column, table, rows, spare, start, end):
     """Divide rows by their codes: left ones to the front of the stretch in `spare`, others back.
 
     Returns how many went left. The others stand in reverse order.
     """
-    block_codes = codes[place // 16]
-    column = place % 16
     left = start
     right = end - 1
     for i in range(start, end):
         if i + _AHEAD < end:
-            prefetch(block_codes, np.int64(rows[i + _AHEAD]) * 16 + column)
+            prefetch(column, np.int64(rows[i + _AHEAD]))
         row = rows[i]
         # Both are written, and the wrong one is overwritten by what follows: no branch.
         spare[left] = row
         spare[right] = row
-        goes_left = np.int64(table[block_codes[np.int64(row) * 16 + column]])
+        goes_left = np.int64(table[column[row]])
         left += goes_left
         right -= 1 - goes_left
     return left - start
@@ -378,7 +391,7 @@ def _search_block(
 ):  # fmt: skip
     """The better of `best` and the best cut of a block: its gain; place, bin and kind into out."""
     if careful or block_kinds[block] == CATEGORICAL:
-        scan_block_carefully(
+        _scan_block_carefully(
             histogram, histogram, False, block, features, kinds, n_bins, total, n_rows, rules,
             signs, bounds, floats, ints
         )  # fmt: skip
@@ -387,6 +400,12 @@ def _search_block(
             histogram, block_bins[block], block_kinds[block], total, rules[AT_LEAST], rules[L2],
             floats, ints
         )  # fmt: skip
+    return _choose(block, features, allowed, floats, ints, best, out)
+
+
+@kernel
+def _choose(block, features, allowed, floats, ints, best, out):
+    """The better of `best` and what was found in a block; of equal ones the lower feature."""
     for f in range(16):
         feature = features[block * 16 + f]
         gain = floats[0, f]
@@ -402,7 +421,7 @@ def _search_block(
 
 @kernel
 def expand(
-    codes, words, packed, rows, spare, jobs, job_bounds, rules, careful, histograms, block_kinds,
+    columns, words, packed, rows, spare, jobs, job_bounds, rules, careful, histograms, block_kinds,
     block_bins, features, kinds, n_bins, allowed, signs, first, last, tables, found_ints,
     found_floats
 ):  # fmt: skip
@@ -417,6 +436,8 @@ def expand(
     floats = np.empty((1, 16))
     ints = np.empty((19, 16), np.int64)
     own = np.empty((2, N_RULES))
+    values = np.empty(_TILE_ROWS, np.int64)
+    n_words = 2 * len(block_kinds)
     for j in range(first, last):
         job, bounds, out, gains = jobs[j], job_bounds[j], found_ints[j], found_floats[j]
         start, end, total = job[START], job[END], job[TOTAL]
@@ -439,7 +460,7 @@ def expand(
                 left_total = left_of(
                     histogram, column, n_bins[feature], job[BIN], job[KIND], own[0], tables[j]
                 )
-                n_left = divide_stretch(codes, job[PLACE], tables[j], rows, spare, start, end)
+                n_left = divide_stretch(columns[job[PLACE]], tables[j], rows, spare, start, end)
                 put_back(rows, spare, start, end, n_left, start, start + n_left)
                 out[DIVIDING] += cycles()
         out[N_LEFT] = n_left
@@ -459,21 +480,21 @@ def expand(
         totals = (total, 0) if n_left == ROOT else (left_total, total - left_total)
         for side in range(2):
             node_rules(rules, np.float64(totals[side] & 0xFFFFFFFF), sizes[side], own[side])
-        for block in range(job[FIRST_BLOCK], job[LAST_BLOCK]):
-            flat = histograms[job[NEW_SLOT], block].reshape(4096)
-            n_cells = block_bins[block] * 16
-            clock = cycles()
-            _clear(flat, n_cells)
-            if sizes[small] == len(packed):
-                _sum_all(words[block], packed, flat)
-            else:
-                _sum_some(
-                    words[block], packed, rows[small_start : small_start + sizes[small]], flat
-                )
+        clock = cycles()
+        first_block, last_block = job[FIRST_BLOCK], job[LAST_BLOCK]
+        for block in range(first_block, last_block):
+            _clear(histograms[job[NEW_SLOT], block].reshape(4096), block_bins[block] * 16)
+        _sum_rows(
+            words, n_words, packed, rows[small_start : small_start + sizes[small]], first_block,
+            last_block, features, histograms[job[NEW_SLOT]], values
+        )  # fmt: skip
+        scan_clock = cycles()
+        out[SUMMING] += scan_clock - clock
+        for block in range(first_block, last_block):
             if n_left != ROOT:
-                _subtract(histograms[job[SLOT], block].reshape(4096), flat, n_cells)
-            scan_clock = cycles()
-            out[SUMMING] += scan_clock - clock
+                whole = histograms[job[SLOT], block].reshape(4096)
+                part = histograms[job[NEW_SLOT], block].reshape(4096)
+                _subtract(whole, part, block_bins[block] * 16)
             for side in range(2):
                 if sizes[side] >= fewest:
                     gains[LEFT_GAIN + side] = _search_block(
@@ -484,15 +505,15 @@ def expand(
                         ints, gains[LEFT_GAIN + side],
                         out[LEFT_CUT + 3 * side : LEFT_CUT + 3 * side + 3]
                     )  # fmt: skip
-            out[SCANNING] += cycles() - scan_clock
+        out[SCANNING] += cycles() - scan_clock
 
 
 @kernel
-def divide_parts(codes, places, tables, rows, spare, parts, first, last, n_left):
+def divide_parts(columns, places, tables, rows, spare, parts, first, last, n_left):
     """Divide parts of nodes into `spare`; how many of each went left."""
     for p in range(first, last):
         node, start, end = parts[p]
-        n_left[p] = divide_stretch(codes, places[node], tables[node], rows, spare, start, end)
+        n_left[p] = divide_stretch(columns[places[node]], tables[node], rows, spare, start, end)
 
 
 @kernel
@@ -500,3 +521,28 @@ def put_parts_back(rows, spare, parts, n_left, left_at, right_at, first, last):
     """Copy divided parts of nodes to where their left and right rows belong."""
     for p in range(first, last):
         put_back(rows, spare, parts[p, 1], parts[p, 2], n_left[p], left_at[p], right_at[p])
+
+
+@kernel
+def search_counted(
+    words, rows, start, end, total, rules, bounds, histograms, features, kinds, n_bins, allowed,
+    signs, ones, out
+):  # fmt: skip
+    """The best cut of a node with the rows of every bin counted: its gain; the cut into out."""
+    floats = np.empty((1, 16))
+    ints = np.empty((19, 16), np.int64)
+    values = np.empty(_TILE_ROWS, np.int64)
+    own = np.empty(N_RULES)
+    n_blocks = len(histograms)
+    node_rules(rules, np.float64(total & 0xFFFFFFFF), end - start, own)
+    counts = np.zeros((n_blocks, 256, 16), np.int64)
+    _sum_rows(words, 2 * n_blocks, ones, rows[start:end], 0, n_blocks, features, counts, values)
+    best = 0.0
+    out[0] = -1
+    for block in range(n_blocks):
+        _scan_block_carefully(
+            histograms[block], counts[block], True, block, features, kinds, n_bins, total,
+            end - start, own, signs, bounds, floats, ints
+        )  # fmt: skip
+        best = _choose(block, features, allowed, floats, ints, best, out)
+    return best

@@ -34,7 +34,7 @@ from rankgrove.trees.expand import (
     expand,
     left_of,
     node_rules,
-    scan_block_carefully,
+    search_counted,
 )
 from rankgrove.trees.partition import PART_ROWS, divide
 
@@ -174,7 +174,7 @@ class Grower:
         # Processor cycles that kernels spent on dividing rows, summing and scanning histograms.
         self.cycles = dict.fromkeys(("divide", "sum", "scan"), 0)
         self._spare = np.empty(matrix.n_rows, dtype=np.int32)
-        self._words = as_input(matrix.codes.view(np.uint64), np.uint64)
+        self._words = as_input(matrix.codes.view(np.uint64).reshape(-1), np.uint64)
 
     def grow(
         self,
@@ -292,7 +292,7 @@ class Grower:
                 totals[i] = self._table_of(batch[i], table)
                 batch[i].table = table
             counts = divide(
-                self.matrix.codes, [batch[i].cut[0] for i in large], tables, self._rows,
+                self.matrix.by_feature, [batch[i].cut[0] for i in large], tables, self._rows,
                 self._spare, [(batch[i].start, batch[i].end) for i in large], self.n_jobs,
             )  # fmt: skip
             for i, n_left in zip(large, counts, strict=True):
@@ -335,7 +335,8 @@ class Grower:
             rows = node.n_rows if state == ROOT else min(state, node.n_rows - state)
             rows = node.n_rows // 3 if state == UNDIVIDED else rows
             by_block = rows + _BLOCK_ROWS
-            step = n_blocks if state == UNDIVIDED else max(1, _LEAST_WORK // by_block)
+            # The fewer parts, the less is fetched twice: a row's codes stand side by side.
+            step = n_blocks if state == UNDIVIDED else -(-n_blocks // self.n_jobs)
             for first in range(0, n_blocks, step):
                 job = self._job(node, state, total)
                 job[-2:] = first, min(first + step, n_blocks)
@@ -355,7 +356,7 @@ class Grower:
 
         def task(chunk: int) -> None:
             expand(
-                self.matrix.codes, self._words, self._packed, self._rows, self._spare, table,
+                self.matrix.by_feature, self._words, self._packed, self._rows, self._spare, table,
                 limits, self._rules, self._careful, self._histograms, self._block_kinds,
                 self._block_bins, self._features, self._kinds, self._n_bins, self._allowed,
                 self._signs, at[chunk], at[chunk + 1], tables, ints, floats,
@@ -391,36 +392,15 @@ class Grower:
         The estimate still holds, so the new cut is never better than the old one, and it does not
         matter whether it is found ahead or when the node's turn has come.
         """
-        counts = np.zeros((1, self.matrix.n_blocks, 256, 16), dtype=np.int64)
         if self._ones is None:
             self._ones = as_input(np.ones(self.matrix.n_rows), np.int64)
-        bounds = as_input([[node.low, node.high]], np.float64)
-        job = self._job(node, ROOT, 0)
-        job[2:4] = 0, 0
-        expand(
-            self.matrix.codes, self._words, self._ones, self._rows, self._spare,
-            as_input([job], np.int64), bounds, self._rules, self._careful, counts,
-            self._block_kinds, self._block_bins, self._features, self._kinds, self._n_bins,
-            self._allowed, self._signs, 0, 1, np.empty((1, 256), dtype=np.uint8),
-            np.empty((1, N_FOUND_INTS), dtype=np.int64), np.empty((1, N_FOUND_FLOATS)),
+        cut = np.empty(3, dtype=np.int64)
+        gain = search_counted(
+            self._words, self._rows, node.start, node.end, node.total, self._rules,
+            as_input([node.low, node.high], np.float64), self._histograms[node.slot],
+            self._features, self._kinds, self._n_bins, self._allowed, self._signs, self._ones, cut,
         )  # fmt: skip
-        rules = np.empty(N_RULES)
-        node_rules(self._rules, float(node.total & _MASK), node.n_rows, rules)
-        best: tuple[float, int, list[int]] = (0.0, 0, [-1, 0, 0])
-        floats, ints = np.empty((1, 16)), np.empty((19, 16), dtype=np.int64)
-        for block in range(self.matrix.n_blocks):
-            scan_block_carefully(
-                self._histograms[node.slot, block], counts[0, block], True, block, self._features,
-                self._kinds, self._n_bins, node.total, node.n_rows, rules, self._signs, bounds[0],
-                floats, ints,
-            )  # fmt: skip
-            for column in range(16):
-                place = block * 16 + column
-                feature = int(self._features[place])
-                if feature >= 0 and self._allowed[feature] and floats[0, column] > 0:
-                    cut = [place, int(ints[1, column]), int(ints[2, column])]
-                    best = min(best, (-float(floats[0, column]), feature, cut))
-        self._set_cut(node, -best[0], best[2])
+        self._set_cut(node, gain, cut.tolist())
 
     def _finish(self, root: Node, splits: list[Node]) -> GrownTree:
         number = {id(node): i for i, node in enumerate(splits)}

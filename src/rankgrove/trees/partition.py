@@ -14,7 +14,7 @@ from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.trees.expand import divide_parts, put_parts_back
 
 # Parts of this many rows are divided, summed or walked at a time: some 0.1 ms of work.
-PART_ROWS = 1 << 15
+PART_ROWS = 1 << 16
 
 
 @kernel
@@ -46,7 +46,7 @@ def walk_rows(codes, places, tables, left, right, values, first, last, scores):
     for row in range(first, last):
         node = np.int64(0) if len(left) else np.int64(-1)
         while node >= 0:
-            code = codes[places[node] // 16][row * 16 + places[node] % 16]
+            code = codes[row, places[node]]
             node = np.int64(left[node]) if tables[node, code] else np.int64(right[node])
         scores[row] += values[~node]
 
@@ -70,7 +70,7 @@ def run_parts(task: Callable[[int, int], None], parts: NDArray[np.int64], n_jobs
 
 
 def divide(
-    codes: NDArray[np.uint8],
+    by_feature: NDArray[np.uint8],
     places: Sequence[int],
     tables: NDArray[np.uint8],
     rows: NDArray[np.int32],
@@ -86,7 +86,7 @@ def divide(
     at, tables = as_input(places, np.int64), as_input(tables, np.uint8)
     n_left = np.empty(len(parts), dtype=np.int64)
     run_parts(
-        lambda a, b: divide_parts(codes, at, tables, rows, spare, parts, a, b, n_left),
+        lambda a, b: divide_parts(by_feature, at, tables, rows, spare, parts, a, b, n_left),
         parts,
         n_jobs,
     )

@@ -42,30 +42,44 @@ def _hash(number):
     return mixed ^ (mixed >> np.uint64(31))
 
 
+@kernel
+def _sum_sizes(forces, curvatures, first, last):
+    """The sums of the absolute forces and of the curvatures of some rows."""
+    force = 0.0
+    curvature = 0.0
+    for row in range(first, last):
+        force += abs(forces[row])
+        curvature += curvatures[row]
+    return force, curvature
+
+
 def quantise(
-    forces: NDArray[np.float64], curvatures: NDArray[np.float64], seed: int, n_jobs: int | None
+    forces: NDArray[np.float64],
+    curvatures: NDArray[np.float64],
+    seed: int,
+    n_jobs: int | None = None,
 ) -> tuple[NDArray[np.int64], tuple[float, float]]:
-    """The packed rows, and what one unit of force and one of curvature are worth."""
-    both = units(forces, curvatures)
-    packed = np.empty(len(forces), dtype=np.int64)
+    """The packed rows, and what one unit of force and one of curvature are worth.
+
+    The sums of absolute values become 2^30 units less one for each row, which rounding may add.
+    """
+    n_rows = len(forces)
+    packed = np.empty(n_rows, dtype=np.int64)
     forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
+    chunks = [(first, min(first + _CHUNK_ROWS, n_rows)) for first in range(0, n_rows, _CHUNK_ROWS)]
+    sums = np.empty((len(chunks), 2))
+
+    def add_up(chunk: int) -> None:
+        sums[chunk] = _sum_sizes(forces, curvatures, *chunks[chunk])
+
+    run_chunks(add_up, len(chunks), n_jobs)
+    force, curvature = (float(total) / (_LARGEST_SUM - n_rows) for total in sums.sum(axis=0))
+    # Without any force or curvature a unit may be worth anything.
+    units = force or 1.0, curvature or 1.0
     start = np.uint64(seed)
 
-    def task(chunk: int) -> None:
-        first, last = chunk * _CHUNK_ROWS, min((chunk + 1) * _CHUNK_ROWS, len(packed))
-        pack_rows(forces, curvatures, *both, start, first, last, packed)
+    def pack(chunk: int) -> None:
+        pack_rows(forces, curvatures, *units, start, *chunks[chunk], packed)
 
-    run_chunks(task, -(-len(packed) // _CHUNK_ROWS), n_jobs)
-    return packed, both
-
-
-def units(forces: NDArray[np.float64], curvatures: NDArray[np.float64]) -> tuple[float, float]:
-    """What one step of the packed integers is worth, for forces and for curvatures.
-
-    The sum of absolute values becomes 2^30 less a step for each row, which rounding may add.
-    """
-    room = _LARGEST_SUM - len(forces)
-    force = float(np.abs(forces).sum()) / room
-    curvature = float(curvatures.sum()) / room
-    # Without any force or curvature a step may be worth anything.
-    return force or 1.0, curvature or 1.0
+    run_chunks(pack, len(chunks), n_jobs)
+    return packed, units
