@@ -26,6 +26,7 @@ from rankgrove.metrics.evaluate import evaluate
 from rankgrove.model.inputs import features_of
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
+from rankgrove.trees.ensemble import Ensemble
 
 PARAMETERS = tuple(field.name for field in fields(Parameters))
 
@@ -148,7 +149,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         split_queries: SplitQueries = "error",
         valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None = None,
         eval_set: Iterable[tuple[Any, ...]] | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Iterable[Callback] = (),
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_every: int = 50,
         resume: str | PathLike[str] | Model | None = None,
@@ -193,6 +194,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores,
             split_queries=split_queries,
         )  # fmt: skip
+        if not isinstance(callbacks, Iterable):
+            raise ParameterError(f"callbacks must be a list of functions. Got {callbacks!r}.")
         if checkpoint is not None:
             callbacks = [*callbacks, _Checkpoint(checkpoint, checkpoint_every)]
         sets = _validation_sets(valid, eval_set)
@@ -215,8 +218,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"training found nothing to split by, so every document has the same score. Give "
                 f"labels that differ within queries and features that differ, or a smaller "
-                f"min_samples_leaf: it is {self.min_samples_leaf} for {train.n_documents} "
-                f"documents.",
+                f"min_samples_leaf, which is {self.min_samples_leaf} for {train.n_documents} "
+                f"documents, or min_child_weight, which is {self.min_child_weight}.",
                 stacklevel=2,
             )
         return self
@@ -298,7 +301,8 @@ def make_model(training: Training, n_trees: int) -> Model:
         training.train.feature_names, categories, training.train.base_scores is not None
     )
     parameters = {**training.parameters.as_json(), _FINGERPRINT: training.fingerprint}
-    return Model(training.ensemble.prefix(n_trees), schema, parameters, training.history)
+    ensemble = Ensemble.from_trees(training.trees[:n_trees])
+    return Model(ensemble, schema, parameters, training.history)
 
 
 def as_dataset(

@@ -8,11 +8,13 @@ import pytest
 
 from boosting.samples import QUICK, bits, depth_of, make_data, train, trees_of
 from rankgrove import Ranker, evaluate
+from rankgrove.boosting.history import Validation
 from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.estimators import make_model
+from rankgrove.metrics.spec import parse_metric
 
 NO_SPLIT = "nothing to split by"
 
@@ -88,6 +90,15 @@ def test_early_stopping_that_never_comes_still_keeps_the_best_only(data, valid):
     curve = run.history["valid"]["ndcg@10"]
     assert len(run.trees) == 12
     assert run.kept_trees() == int(np.argmax(curve)) + 1
+
+
+def test_of_equal_values_the_one_with_the_fewest_trees_is_the_best(data):
+    curve = [0.5, 0.7, 0.6, 0.7, 0.7]
+    for n_trees, best, stop in [(1, 1, False), (2, 2, False), (4, 2, False), (5, 2, True)]:
+        history = {"train": {"map": curve[:n_trees]}}
+        validation = Validation({"train": data}, [parse_metric("map")], 3, history)
+        assert validation.best == best
+        assert validation.should_stop == stop
 
 
 def test_early_stopping_without_validation_is_refused(data):
@@ -213,7 +224,7 @@ def test_queries_of_one_document_are_nothing_to_learn_from(data):
 
 
 def test_too_few_documents_for_a_leaf_warn_and_say_so(data):
-    with pytest.warns(UserWarning, match="min_samples_leaf: it is 500 for 720 documents"):
+    with pytest.warns(UserWarning, match="min_samples_leaf, which is 500 for 720 documents"):
         Ranker(n_estimators=3, min_samples_leaf=500).fit(data)
 
 

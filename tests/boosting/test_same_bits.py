@@ -41,9 +41,7 @@ CASES = {
 def test_threads_and_repetition_change_no_bit_and_scores_are_those_of_the_model(case):
     parameters, columns = CASES[case]
     data, valid = make_data(**columns), make_data(seed=1, **columns)
-    runs = [
-        train(data, {"valid": valid}, n_jobs=n_jobs, **parameters) for n_jobs in (1, 1, 2, 4)
-    ]
+    runs = [train(data, {"valid": valid}, n_jobs=n_jobs, **parameters) for n_jobs in (1, 1, 2, 4)]
     first = runs[0]
     assert len(first.trees) == 6
     assert max(tree.n_leaves for tree in first.trees) > 4

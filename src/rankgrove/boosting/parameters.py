@@ -44,7 +44,8 @@ class Parameters:
     max_leaves, max_depth
         The size of a tree. `max_depth=None` sets no limit.
     min_samples_leaf, min_child_weight
-        The fewest documents, and the least sum of curvatures, of a leaf.
+        The fewest documents, and the least sum of curvatures, of a leaf. The sum grows with the
+        weights of queries. With `least_squares` every document counts 1 in it.
     l2
         Added to the sum of curvatures of a node: the larger, the smaller the steps.
     max_bins
