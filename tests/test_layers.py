@@ -24,6 +24,7 @@ ROWS = (
     ("metrics", "trees"),
     ("objectives",),
     ("boosting", "model"),
+    ("training",),
     ("neural", "estimators"),
     ("experiments", "distributed", "report", "cli"),
 )

@@ -13,8 +13,8 @@ from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.estimators import make_model
 from rankgrove.metrics.spec import parse_metric
+from rankgrove.training import make_model
 
 NO_SPLIT = "nothing to split by"
 

@@ -6,7 +6,7 @@ import pytest
 from boosting.samples import bits, make_data, train
 from rankgrove import Model
 from rankgrove.data.dataset import Dataset
-from rankgrove.estimators import make_model
+from rankgrove.training import make_model
 
 CASES = {
     "leafwise": ({}, {}),

@@ -17,6 +17,7 @@ from rankgrove.boosting.history import History, Validation
 from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_signs
 from rankgrove.boosting.sampling import (
     Sample,
+    rounding_seed,
     sample_features,
     sample_gradients,
     sample_queries,
@@ -236,13 +237,14 @@ class Training:
                 curvatures *= sample.weights
         with measured("quantise"):
             by = curvatures if p.split_gain == "newton" else self._ones(sample.weights)
-            packed, units = quantise(forces, by, iteration, self.n_jobs)
+            seed = rounding_seed(p.random_state, iteration)
+            packed, units = quantise(forces, by, seed, self.n_jobs)
         with measured("grow"):
             grown = self._grower.grow(packed, units, sample.rows, allowed)
         with measured("update"):
             values = p.learning_rate * leaf_values(
-                grown, sample.rows, forces, curvatures, l2=p.l2, unit=units[0] / units[1],
-                n_jobs=self.n_jobs,
+                grown, sample.rows, forces, curvatures, l2=p.l2, least=p.min_child_weight,
+                unit=units[0] / units[1], n_jobs=self.n_jobs,
             )  # fmt: skip
             self._update(grown, sample, values)
             return to_tree(grown, self.matrix, self.bins, values)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_QUERIES, _ROWS, _FEATURES = range(3)
+_QUERIES, _ROWS, _FEATURES, _ROUNDING = range(4)
 
 
 def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
@@ -21,6 +21,11 @@ def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
         start = _mix(_mix(_mix(np.uint64(seed)) + np.uint64(iteration)) + np.uint64(purpose))
         return _mix(np.arange(n, dtype=np.uint64) + start)
+
+
+def rounding_seed(seed: int, iteration: int) -> int:
+    """Where the rounding of a tree's forces starts in the sequence of random numbers."""
+    return int(draw(seed, iteration, _ROUNDING, 1)[0])
 
 
 def _mix(number: np.uint64 | NDArray[np.uint64]) -> NDArray[np.uint64]:

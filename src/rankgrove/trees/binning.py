@@ -173,7 +173,7 @@ class Bins:
 
         def task(chunk: int) -> None:
             first = chunk * BLOCK
-            sample = np.ascontiguousarray(features[rows, first : first + BLOCK].T)
+            sample = np.array(features[rows, first : first + BLOCK].T, order="C")
             for feature, values in enumerate(sample, start=first):
                 values.sort()
                 seen = values[: len(values) - int(np.isnan(values).sum())]

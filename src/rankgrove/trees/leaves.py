@@ -28,13 +28,16 @@ def leaf_values(
     curvatures: Floats,
     *,
     l2: float,
+    least: float = 0.0,
     unit: float,
     n_jobs: int | None = None,
 ) -> Floats:
     """The Newton step of each leaf, sum of forces / (sum of curvatures + l2), within its bounds.
 
     The sums are of the numbers themselves, not of whole units, taken in the order of rows.
-    A leaf without curvature gets 0. `unit` is what the bounds of nodes are counted in.
+    Curvatures count as `least` at the least, so that the step stays within reason where splits
+    did not look at them, and a leaf without any gets 0. `unit` is what the bounds of nodes are
+    counted in.
     """
     parts = make_parts([(leaf.start, leaf.end) for leaf in grown.leaves])
     sums = np.empty((len(parts), 2))
@@ -47,7 +50,7 @@ def leaf_values(
     )
     n_leaves = len(grown.leaves)
     force = np.bincount(parts[:, 0], sums[:, 0], n_leaves)
-    weight = np.bincount(parts[:, 0], sums[:, 1], n_leaves) + l2
+    weight = np.maximum(np.bincount(parts[:, 0], sums[:, 1], n_leaves), least) + l2
     values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
     low = np.array([leaf.low for leaf in grown.leaves]) * unit
     high = np.array([leaf.high for leaf in grown.leaves]) * unit
