@@ -23,11 +23,11 @@ def compare(data, n_trees=6, max_leaves=12, min_samples_leaf=1, l2=0.0):
     return run, scores, trees
 
 
-def gains_agree(run, trees):
+def gains_agree(run, trees, rel=1e-6):
     """Trees gain as much as the best ones in float64, up to a millionth."""
     for tree, cuts in zip(run.trees, trees, strict=True):
         assert len(tree.gain) == len(cuts)
-        assert tree.gain.sum() == pytest.approx(sum(cut.gain for cut in cuts), rel=1e-6)
+        assert tree.gain.sum() == pytest.approx(sum(cut.gain for cut in cuts), rel=rel)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -50,7 +50,8 @@ def test_a_few_queries_that_weigh_a_million_cost_no_quality(missing, min_samples
     weights[[3, 50]] = heavy
     data = Dataset.from_arrays(light.features, light.labels, group=light.group, weights=weights)
     run, scores, trees = compare(data, min_samples_leaf=min_samples_leaf)
-    gains_agree(run, trees)
+    # The light documents are a few units each.
+    gains_agree(run, trees, rel=1e-5)
     for judged in (light, data):
         own, exact = (evaluate(judged, s, "ndcg@10")["ndcg@10"] for s in (run.scores, scores))
         assert own == pytest.approx(exact, abs=1e-3)
