@@ -9,8 +9,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from cli.samples import LETOR, SCORES
+from cli.samples import LETOR, SCORES, make_parts
+from rankgrove import Ranker
 from rankgrove.cli.main import app
+from rankgrove.data.files import write_data
 
 
 @pytest.fixture
@@ -73,3 +75,15 @@ def data(write):
 @pytest.fixture
 def scores(write):
     return write("scores.txt", SCORES)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A directory with train.txt, vali.txt, test.txt and a model of 5 trees; leave it as it is."""
+    directory = tmp_path_factory.mktemp("trained")
+    parts = make_parts()
+    for name, part in parts.items():
+        write_data(part, directory / f"{name}.txt")
+    ranker = Ranker(n_estimators=5).fit(parts["train"], valid={"vali": parts["vali"]})
+    ranker.save(directory / "model.safetensors")
+    return directory

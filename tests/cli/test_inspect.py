@@ -104,4 +104,4 @@ def test_number_of_threads_does_not_change_the_result(cli_json, data, n_jobs):
 def test_no_threads_are_refused(cli, data):
     result = cli("inspect", data, "--n-jobs", 0)
     assert result.exit_code == 2
-    assert "n_jobs must be" in result.stderr
+    assert "--n-jobs must be" in result.stderr

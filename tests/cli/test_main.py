@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 import rankgrove
+from cli.samples import error_line, interrupt
 from rankgrove.cli.main import _in_option_names
 
-COMMANDS = ["quickstart", "inspect", "evaluate", "convert", "metrics", "warmup"]
-
-
-def error_line(result):
-    """The one line that a failed call leaves on stderr; it must leave nothing on stdout."""
-    assert result.stdout == ""
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("rankgrove: error: ")
-    return lines[0].removeprefix("rankgrove: error: ")
+COMMANDS = [
+    "quickstart", "inspect", "train", "score", "evaluate", "explain", "convert", "metrics",
+    "warmup",
+]  # fmt: skip
 
 
 def test_version_is_that_of_the_package(cli):
@@ -72,7 +65,18 @@ except SystemExit:
         (["metrics", "nonsense"], "metric must be one of ndcg"),
         (["quickstart", "--queries", "many"], "Invalid value for '--queries'"),
         (["quickstart", "--queries", "9"], "Invalid value for '--queries'"),
-        (["evaluate", "data.txt"], "Got 1 files"),
+        (["evaluate", "data.txt"], "Got 1 file."),
+        (["train", "data.txt"], "Missing option '--out'"),
+        (["train", "data.txt", "-o", "m", "--learning-rat", "1"], "--learning-rate)"),
+        (["train", "data.txt", "-o", "m", "--checkpoint-every", "0"], "--checkpoint-every"),
+        (["explain", "m", "--why", "1"], "requires 2 arguments. See 'rankgrove explain --help'."),
+        (["explain", "m", "--top", "0"], "Invalid value for '--top'"),
+        (["explain", "m", "--query", "1"], "--query must be used with DATA"),
+        (["explain", "m", "--why", "1", "2"], "--why must be used with DATA and --query"),
+        (["explain", "m", "d", "--document", "1"], "--document must be used with DATA and"),
+        (["explain", "m", "d", "--query", "1", "--document", "1", "--why", "1", "2"], "Got both"),
+        (["explain", "m", "d", "--tree", "0"], "--tree must be used without DATA"),
+        (["explain", "m", "--metric", "map"], "--metric must be used with DATA"),
     ],
 )
 def test_wrong_call_has_exit_code_2_and_one_line(cli, args, problem):
@@ -88,6 +92,10 @@ def test_wrong_call_has_exit_code_2_and_one_line(cli, args, problem):
         ["convert", "FILE", "out.csv"],
         ["evaluate", "FILE", "--column", "1"],
         ["evaluate", "FILE", "data.txt"],
+        ["train", "FILE", "-o", "model.safetensors"],
+        ["train", "data.txt", "--valid", "FILE", "-o", "model.safetensors"],
+        ["score", "FILE", "data.txt"],
+        ["explain", "FILE"],
     ],
 )
 @pytest.mark.parametrize("name", ["absent.txt", "absent.csv", "absent.parquet"])
@@ -142,6 +150,8 @@ def test_parameters_in_messages_become_options():
     assert _in_option_names("pass index_base=0 or") == "pass --index-base 0 or"
     assert _in_option_names("take in features=.") == "take in --features."
     assert _in_option_names("map(ties=expected)") == "map(ties=expected)"
+    assert _in_option_names("n_jobs must be 1") == "--n-jobs must be 1"
+    assert _in_option_names("features must be numbers") == "features must be numbers"
 
 
 def test_python_m_is_the_same_command(process):
@@ -205,31 +215,14 @@ def test_interrupt_leaves_no_half_written_file(write, tmp_path, target):
 def test_interrupted_quickstart_can_be_run_again(cli, tmp_path):
     out = tmp_path / "quick"
     code = interrupt(
-        ["quickstart", "--out", "quick", "--queries", "20000"],
+        ["quickstart", "quick", "--queries", "20000"],
         tmp_path,
         lambda: is_being_written(out, "train"),
     )
     assert code == (130, "rankgrove: interrupted")
     assert [path.name for path in out.iterdir()] == ["quickstart.json"]
-    assert cli("quickstart", "--out", "quick", "--queries", "10").exit_code == 0
+    assert cli("quickstart", "quick", "--queries", "10").exit_code == 0
 
 
 def is_being_written(directory, name):
     return any(path.stat().st_size for path in directory.glob(f"{name}*.part"))
-
-
-def interrupt(args, directory, is_ready):
-    """Call a command, send it Ctrl-C once it is ready; its exit code and last words."""
-    command = [sys.executable, "-m", "rankgrove", *args]
-    with subprocess.Popen(
-        command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        deadline = time.monotonic() + 120
-        while not is_ready():
-            assert process.poll() is None, "it ended before it could be interrupted"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read().splitlines()
-    assert not any("Traceback" in line for line in said), "\n".join(said)
-    return process.returncode, "\n".join(said[-1:])

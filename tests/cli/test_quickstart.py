@@ -7,8 +7,11 @@ import shlex
 import pytest
 
 from rankgrove.data.letor import read_letor
+from rankgrove.model.model import Model
 
-FILES = ["best.txt", "quickstart.json", "test.txt", "train.txt", "vali.txt"]
+FILES = [
+    "best.txt", "model.safetensors", "quickstart.json", "test.txt", "train.txt", "vali.txt",
+]  # fmt: skip
 
 
 def contents(directory):
@@ -21,7 +24,7 @@ def test_files_are_made_and_made_again_the_same(cli, tmp_path):
     assert list(first) == FILES
     assert cli("quickstart", "--queries", "30").exit_code == 0
     assert contents(tmp_path / "rankgrove-quickstart") == first
-    assert cli("quickstart", "--queries", "30", "--out", "other").exit_code == 0
+    assert cli("quickstart", "--queries", "30", "other").exit_code == 0
     assert contents(tmp_path / "other") == first
 
 
@@ -34,23 +37,31 @@ def test_parts_are_the_queries_asked_for(cli_json):
         assert read_letor(got["files"][name]).n_documents == part["documents"]
 
 
-def test_best_scores_beat_the_feature_and_the_feature_beats_chance(cli_json):
+def test_model_beats_the_feature_and_the_feature_beats_chance(cli_json):
     results = cli_json("quickstart", "--queries", "300")["results"]
     for metric in ("ndcg@10", "map", "mrr", "err"):
-        random, feature, best = (results[name][metric]["mean"] for name in results)
-        assert random < feature < best
+        random, feature, model, best = (results[name][metric]["mean"] for name in results)
+        assert random < feature < model < best
+
+
+def test_model_is_the_one_that_validation_says_to_keep(cli_json):
+    got = cli_json("quickstart", "--queries", "50")
+    model = Model.load(got["files"]["model"])
+    curve = model.history["vali"]["ndcg@10"]
+    assert model.n_trees == got["model"]["trees"] == curve.index(max(curve)) + 1
+    assert not model.schema.needs_base_scores
+    assert got["importance"][0]["gain"] == max(model.importance())
 
 
 def test_commands_it_names_give_the_numbers_it_shows(cli, cli_json):
-    got = cli_json("quickstart", "--queries", "40", "--out", "a quick start")
+    got = cli_json("quickstart", "--queries", "40", "a quick start")
     commands = [shlex.split(command) for command in got["next"]]
-    assert {command[1] for command in commands} == {"inspect", "evaluate", "metrics"}
+    assert {command[1] for command in commands} == {"inspect", "evaluate", "explain", "train"}
     for program, *args in commands:
         assert program == "rankgrove"
         assert cli(*args).exit_code == 0
-    by_feature, by_scores = (args[1:] for args in commands if args[1] == "evaluate")
-    assert cli_json(*by_feature)["metrics"] == got["results"]["feature"]
-    assert cli_json(*by_scores)["metrics"] == got["results"]["best"]
+    measured = [cli_json(*args)["metrics"] for _, *args in commands if args[0] == "evaluate"]
+    assert measured == [got["results"][name] for name in ("model", "feature", "best")]
 
 
 def test_page_names_files_rankings_and_what_to_run_next(cli, monkeypatch):
@@ -59,17 +70,20 @@ def test_page_names_files_rankings_and_what_to_run_next(cli, monkeypatch):
     for text in (
         "rankgrove-quickstart/train.txt",
         "random order",
+        "the model",
         "best possible",
+        "what the model rests on",
         "rankgrove inspect",
     ):
         assert text in page
-    assert max(map(len, page.splitlines())) <= 80
+    # But for commands, which are there to be copied.
+    assert max(len(line) for line in page.splitlines() if not line.startswith("  rank")) <= 80
 
 
 def test_directory_with_other_files_is_left_alone(cli, tmp_path, write):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "train.txt").write_text("mine")
-    result = cli("quickstart", "--out", "mine", "--queries", "10")
+    result = cli("quickstart", "mine", "--queries", "10")
     assert result.exit_code == 2
     assert "'mine'" in result.stderr
     assert contents(tmp_path / "mine") == {"train.txt": b"mine"}
@@ -79,26 +93,26 @@ def test_directory_with_other_files_is_left_alone(cli, tmp_path, write):
 def test_marker_of_something_else_does_not_count(cli, tmp_path, marker):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "quickstart.json").write_text(marker)
-    assert cli("quickstart", "--out", "mine", "--queries", "10").exit_code == 2
+    assert cli("quickstart", "mine", "--queries", "10").exit_code == 2
     assert contents(tmp_path / "mine") == {"quickstart.json": marker.encode()}
 
 
 def test_files_added_to_a_quickstart_are_kept(cli, tmp_path):
-    cli("quickstart", "--out", "quick", "--queries", "10")
+    cli("quickstart", "quick", "--queries", "10")
     (tmp_path / "quick" / "notes.md").write_text("mine")
-    assert cli("quickstart", "--out", "quick", "--queries", "12").exit_code == 0
+    assert cli("quickstart", "quick", "--queries", "12").exit_code == 0
     assert (tmp_path / "quick" / "notes.md").read_text() == "mine"
 
 
 def test_empty_directory_is_used(cli, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert cli("quickstart", "--out", "empty", "--queries", "10").exit_code == 0
+    assert cli("quickstart", "empty", "--queries", "10").exit_code == 0
 
 
 def test_file_in_the_place_of_the_directory_is_refused(cli, tmp_path):
     (tmp_path / "file").write_text("mine")
-    assert cli("quickstart", "--out", "file", "--queries", "10").exit_code == 2
-    assert cli("quickstart", "--out", "file/below", "--queries", "10").exit_code == 1
+    assert cli("quickstart", "file", "--queries", "10").exit_code == 2
+    assert cli("quickstart", "file/below", "--queries", "10").exit_code == 1
 
 
 @pytest.mark.parametrize("queries", range(10, 24))

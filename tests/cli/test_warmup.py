@@ -30,6 +30,11 @@ for args in (
     ["evaluate", "rankgrove-quickstart/test.txt", "--column", "1"],
     ["evaluate", "rankgrove-quickstart/best.txt", "rankgrove-quickstart/test.txt"],
     ["convert", "rankgrove-quickstart/train.txt", "train.csv"],
+    ["train", "train.csv", "--valid", "train.csv", "--n-estimators", "2", "-o", "m.safetensors"],
+    ["score", "m.safetensors", "train.csv"],
+    ["evaluate", "m.safetensors", "train.csv"],
+    ["explain", "m.safetensors", "train.csv", "--query", "3", "--document", "1"],
+    ["explain", "m.safetensors", "train.csv", "--query", "3", "--why", "1", "2"],
     ["convert", "train.csv", "train.txt.gz", "--out-absent", "missing"],
     ["inspect", "train.txt.gz", "--absent", "missing", "--n-jobs", "2"],
 ):

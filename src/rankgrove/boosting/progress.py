@@ -23,11 +23,11 @@ class Progress:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._bar = self._stream.isatty()
-        self._start = self._written = 0.0
+        self._opened = self._start = self._written = 0.0
         self._first = 0
 
     def __enter__(self) -> Progress:
-        self._start = self._written = time.monotonic()
+        self._opened = self._start = self._written = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -39,20 +39,22 @@ class Progress:
         now = time.monotonic()
         done = len(training.trees)
         total = training.parameters.n_estimators
-        self._first = self._first or done
+        if self._first == 0:
+            # The first tree may have waited for compilation: time is counted from it on.
+            self._first, self._start = done, now
         is_last = done == total
         wait = 0.1 if self._bar else _SECONDS_BETWEEN_LINES
         if now - self._written < wait and not is_last:
             return
         self._written = now
-        line = self._line(training, done, total, now - self._start)
+        line = self._line(training, done, total, now)
         if self._bar:
             self._stream.write("\r\x1b[K" + line)
         else:
             self._stream.write(line + "\n")
         self._stream.flush()
 
-    def _line(self, training: Training, done: int, total: int, seconds: float) -> str:
+    def _line(self, training: Training, done: int, total: int, now: float) -> str:
         parts = [f"{done:,}/{total:,} trees"]
         if self._bar:
             filled = 24 * done // total
@@ -62,18 +64,18 @@ class Progress:
             metric = training.parameters.metrics()[0]
             parts.append(f"{metric} {watched[-1]:.4f}")
             parts.append(f"best {max(watched):.4f} at {training.validation.best:,}")
-        grown = done - self._first + 1
-        if done < total:
-            parts.append(f"{_clock(seconds / grown * (total - done))} left")
-        else:
-            parts.append(f"{_clock(seconds)}")
+        grown = done - self._first
+        if done == total:
+            parts.append(clock_time(now - self._opened))
+        elif grown > 0:
+            parts.append(f"{clock_time((now - self._start) / grown * (total - done))} left")
         return "  ".join(parts)
 
 
-def _clock(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
     """A time to read: 42 s, 3 min 20 s, 2 h 5 min.
 
-    >>> _clock(4.2), _clock(200), _clock(7500)
+    >>> clock_time(4.2), clock_time(200), clock_time(7500)
     ('4.2 s', '3 min 20 s', '2 h 5 min')
     """
     if seconds < 10:

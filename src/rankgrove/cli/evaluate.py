@@ -88,13 +88,15 @@ def evaluate(
 
     chosen = choose_metrics(metrics or [], preset)
     scores_file, data_file = _sort_files(files, column, score_column, run)
+    source: dict[str, Any]
     if scores_file is not None and is_model_file(scores_file):
-        trained = load_model(scores_file)
+        source = {"model": str(scores_file)}
+        model = load_model(scores_file)
         changes = _needs_ids(chosen, run)
-        data = read_for_model(trained, data_file, reading, with_labels=True, **changes)
-        scores = predict(trained, data, reading)
+        data = read_for_model(model, data_file, reading, with_labels=True, **changes)
+        scores = predict(model, data, reading)
     else:
-        trained = None
+        source = {"scores": str(scores_file) if scores_file else {"column": column}}
         data = _read_data(data_file, reading, chosen, run, column is not None)
         scores = _scores(scores_file, data, column, score_column, run)
     table = measure(data, scores, chosen, n_jobs=reading.n_jobs)
@@ -104,9 +106,7 @@ def evaluate(
         show_json(
             {
                 "data": str(data_file),
-                "model" if trained else "scores": str(scores_file)
-                if scores_file
-                else {"column": column},
+                **source,
                 "documents": data.n_documents,
                 "queries": data.n_queries,
                 "metrics": table.to_dict(),

@@ -233,7 +233,7 @@ def _explain_worth(
             }
         )
         return
-    show(f"{found.metric} is {found.baseline:.4f}; it drops when a feature is shuffled by", "")
+    show(f"{found.metric} is {found.baseline:.4f}. Its drop when a feature is shuffled:", "")
     table = make_table("feature", "drop", "std", right=["drop", "std"])
     for name in order[:top]:
         table.add_row(name, *(f"{value:.4f}" for value in drops[name]))
@@ -314,9 +314,8 @@ def _explain_pair(
     if not found.differences:
         show("", "No feature tells them apart.")
         return
-    table = make_table(
-        "feature", "in a", "in b", "a - b", "total", right=["in a", "in b", "a - b", "total"]
-    )
+    numeric = ["in a", "in b", "a - b", "total"]
+    table = make_table("feature", *numeric, right=numeric)
     for row in found.differences[:top]:
         values = (_number(row.value_a), _number(row.value_b))
         table.add_row(row.feature, *values, f"{row.difference:+.4f}", f"{row.total:+.4f}")
@@ -344,4 +343,4 @@ def _number(value: float) -> str:
 
 def _show_rest(number: int, top: int, what: str = "feature") -> None:
     if number > top:
-        show("", f"{count(number - top, what)} more: see them with --top {number}.")
+        show("", f"{number - top:,} more {what}s: see them with --top {number}.")

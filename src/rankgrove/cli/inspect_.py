@@ -87,13 +87,14 @@ def _query_oddities(found: Description) -> Iterator[Finding]:
         yield Finding(
             "one_document",
             alone,
-            f"{_share(alone, queries)} have only one document: no ranking gets them wrong.",
+            f"{_share(alone, queries)} {_have(alone)} only one document: no ranking gets that "
+            "wrong.",
         )
     if empty := found.queries_without_relevant:
         yield Finding(
             "no_relevant",
             empty,
-            f"{_share(empty, queries)} have no relevant document: metrics leave them out "
+            f"{_share(empty, queries)} {_have(empty)} no relevant document: metrics leave them out "
             "(empty=skip) unless told otherwise.",
         )
     # Those of one document, and most without a relevant one, are among these.
@@ -101,8 +102,8 @@ def _query_oddities(found: Description) -> Iterator[Finding]:
         yield Finding(
             "equal_labels",
             equal,
-            f"{_share(equal, queries)} have the same label on all documents: they teach a ranker "
-            "nothing.",
+            f"{_share(equal, queries)} {_have(equal)} the same label on all documents: nothing to "
+            "learn from.",
         )
 
 
@@ -139,7 +140,7 @@ def _value_oddities(found: Description) -> Iterator[Finding]:
         yield Finding(
             "constant_feature",
             constant,
-            f"{count(constant, 'feature')} have the same value in every document: "
+            f"{count(constant, 'feature')} {_have(constant)} the same value in every document: "
             f"{_some(found.constant_features)}.",
         )
     infinite = [feature.name for feature in found.per_feature if feature.infinite]
@@ -147,8 +148,13 @@ def _value_oddities(found: Description) -> Iterator[Finding]:
         yield Finding(
             "infinite_value",
             len(infinite),
-            f"{count(len(infinite), 'feature')} hold infinite values: {_some(infinite)}.",
+            f"{count(len(infinite), 'feature')} {_have(len(infinite))} infinite values: "
+            f"{_some(infinite)}.",
         )
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
 
 
 def _share(part: int, queries: int) -> str:

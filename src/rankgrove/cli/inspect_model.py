@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rankgrove.cli.console import heading, make_table, show, show_json
 from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.models import load_model
+from rankgrove.cli.parameters import known_parameters
 
 if TYPE_CHECKING:
     from rankgrove.model.model import Model
@@ -24,7 +25,11 @@ def inspect_model(path: Path, json: bool) -> None:
     used = feature_use(model)
     size = path.stat().st_size
     if json:
-        more = {"importance": used, "parameters": model.parameters, "history": model.history}
+        more = {
+            "importance": used,
+            "parameters": known_parameters(model.parameters),
+            "history": model.history,
+        }
         show_json({"file": str(path), "kind": "model", "bytes": size, **found, **more})
         return
     trees = make_table("", "number", "", right=["number"])
@@ -32,13 +37,10 @@ def inspect_model(path: Path, json: bool) -> None:
     trees.add_row("trees", f"{found['trees']:,}", f"by Rankgrove {found['version']}")
     trees.add_row("leaves", f"{found['leaves']:,}", f"at most {found['most_leaves']:,} a tree")
     trees.add_row("depth", f"{found['depth']:,}", "at most")
-    categorical = len(found["categorical"])
-    trees.add_row(
-        "features",
-        f"{found['features']:,}",
-        f"of which {len(used):,} are used"
-        + (f", {categorical} categorical" if categorical else ""),
-    )
+    of_them = f"of which {len(used):,} are used"
+    if categorical := len(found["categorical"]):
+        of_them += f" and {categorical:,} categorical"
+    trees.add_row("features", f"{found['features']:,}", of_them)
     trees.add_row("bytes", f"{size:,}", "")
     show(heading(str(path)), "", trees, "")
     if found["needs_base_scores"]:

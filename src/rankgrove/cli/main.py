@@ -58,7 +58,8 @@ class _Group(TyperGroup):
                 if interrupts.seen or isinstance(error, KeyboardInterrupt):
                     say("interrupted")
                     return INTERRUPTED
-                return _explain(error)
+                named = args[:1] if args and args[0] in self.commands else []
+                return _explain(error, " ".join([PROGRAM, *named]))
 
     def _invoke(self, args: list[str], extra: dict[str, Any]) -> int:
         try:
@@ -121,13 +122,12 @@ def run() -> None:
         raise
 
 
-def _explain(error: BaseException) -> int:
+def _explain(error: BaseException, called: str) -> int:
     """Say what went wrong, if it is of a kind that is expected, and give the exit code."""
     if isinstance(error, _UsageError):
-        command = error.ctx.command_path if error.ctx else PROGRAM
         message = " ".join(error.format_message().split())
         end = "" if message.endswith((".", "?")) else "."
-        return _fail(f"{message}{end} See '{command} --help'.", MISUSED)
+        return _fail(f"{message}{end} See '{called} --help'.", MISUSED)
     if isinstance(error, RankgroveError):
         code = MISUSED if isinstance(error, ParameterError) else FAILED
         return _fail(_in_option_names(str(error)), code)
@@ -157,9 +157,10 @@ def _in_option_names(message: str) -> str:
         name = match["name"].replace("_", "-")
         return f"--{name} {match['value'].strip(chr(39))}" if match["value"] else f"--{name}"
 
-    if start := re.match(
-        rf"(?:{'|'.join(name for name in OPTION_NAMES if '_' in name)})(?= must )", message
-    ):
-        message = f"--{start[0].replace('_', '-')}{message[start.end() :]}"
     value = r"(?:(?P<value>'\w+'|\d+)|True|(?=[\s.,:(]))"
-    return re.sub(rf"\b(?P<name>{names})={value}", option, message)
+    message = re.sub(rf"\b(?P<name>{names})={value}", option, message)
+    # One that a message starts with; words of plain English, as features, stay as they are.
+    start = re.match(r"(\w+_\w+)(?= must )", message)
+    if start and start[1] in OPTION_NAMES:
+        return f"--{start[1].replace('_', '-')}{message[start.end() :]}"
+    return message

@@ -95,7 +95,7 @@ class Reading:
 
         if is_model_file(path):
             raise DataError(
-                f"{path}: must be a data file. Got a model: 'rankgrove inspect' shows what is in it."
+                f"{path}: must be a data file. Got a model: see it with 'rankgrove inspect'."
             )
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -23,11 +25,11 @@ PANEL = "How the model is trained"
 
 # One line each. A parameter that has none here is described as in `Parameters`.
 _HELP = {
-    "objective": "What pushes documents up and down.",
-    "metric": "What the objective optimises, as 'rankgrove metrics' lists them.",
+    "objective": "What pushes documents up and down:",
+    "metric": "What the objective optimises, with its cut-off.",
     "n_estimators": "Trees, at most.",
     "learning_rate": "The share of its step that each tree makes.",
-    "grower": "Split next the node of the best gain, or the highest one.",
+    "grower": "Split next the node of the best gain, or the highest one:",
     "max_leaves": "Leaves of a tree, at most.",
     "max_depth": "Depth of a tree, at most.",
     "min_samples_leaf": "Documents of a leaf, at least.",
@@ -35,32 +37,28 @@ _HELP = {
     "l2": "Added to the curvature of a node: the larger, the smaller the steps.",
     "max_bins": "How finely a feature is cut, 2 to 255.",
     "subsample": "Share of the data that a tree is grown on.",
-    "sampling": "Sample whole queries, or documents by the size of their gradients.",
+    "sampling": "Sample whole queries, or documents by the size of their forces:",
     "colsample": "Share of the features that a tree may split by.",
-    "split_gain": "Weigh documents by their curvature, or count them (MART).",
+    "split_gain": "Weigh documents by their curvature, or count them (MART):",
     "sigma": "Steepness of the logistic curve of a pair.",
-    "truncation": "How deep the better-ranked document of a pair may stand.",
+    "truncation": "How deep the better document of a pair may rank; none: the metric's cut-off.",
     "normalise": "Scale the forces of each query to a comparable size.",
     "monotone": "Features in which the score may only rise (1) or fall (-1).",
     "categorical": "Features whose values are categories.",
     "category_l2": "Added to --l2 for splits by categories.",
     "category_smoothing": "Added to the curvature of a category before sorting.",
     "max_categories": "Categories that may go left at a split, at most.",
-    "eval_metric": "Measure validation by these; the first decides. By default --metric.",
+    "eval_metric": "Measure validation by these of 'rankgrove metrics'; the first decides.",
     "early_stopping_rounds": "Stop when validation has not improved for so many trees.",
     "random_state": "Seed of everything random.",
 }
 _METAVARS = {
     "metric": "METRIC",
-    "eval_metric": "LIST",
-    "monotone": "NAME=1,NAME=-1",
-    "categorical": "NAMES",
+    "eval_metric": "METRIC,...",
+    "monotone": "NAME=1,...",
+    "categorical": "NAME,...",
 }
-_SEVERAL: dict[str, tuple[type, ...]] = {
-    "eval_metric": (list, NoneType),
-    "monotone": (dict, list, NoneType),
-    "categorical": (list, NoneType),
-}
+_FLAGS = {"true": True, "false": False}
 
 
 def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
@@ -85,18 +83,23 @@ def gather_parameters(
     from rankgrove.boosting.parameters import Parameters
 
     known = _hints()
-    values = {name: value for name, value in earlier.items() if name in known}
+    values = known_parameters(earlier)
     if file is not None:
         values |= read_parameters(file)
-        try:
-            Parameters.from_names(values)
-        except ParameterError as error:
-            raise ParameterError(f"{file}: {error}") from None
-    with_options = {name: _value(name, known[name], given) for name, given in options.items()}
     try:
-        return Parameters.from_names(values | with_options)
+        chosen = Parameters.from_json(values)
+    except ParameterError as error:
+        raise ParameterError(f"{file}: {error}" if file else str(error)) from None
+    given = {name: _value(name, known[name], text) for name, text in options.items()}
+    try:
+        return replace(chosen, **given)
     except ParameterError as error:
         raise ParameterError(as_options(str(error))) from None
+
+
+def known_parameters(values: dict[str, Any]) -> dict[str, Any]:
+    """Of what a model file notes about its training, the parameters."""
+    return {name: values[name] for name in _hints() if name in values}
 
 
 def read_parameters(path: Path) -> dict[str, Any]:
@@ -117,8 +120,8 @@ def read_parameters(path: Path) -> dict[str, Any]:
     known = _hints()
     for name in values:
         if name not in known:
-            raise ParameterError(f"{path}: {unknown_name('parameter', name, known)}")
-    return {name: _from_file(path, name, known[name], value) for name, value in values.items()}
+            raise ParameterError(f"{path}: {_unknown(name, known)}")
+    return {name: _value(name, known[name], value) for name, value in values.items()}
 
 
 def as_options(message: str) -> str:
@@ -127,12 +130,13 @@ def as_options(message: str) -> str:
     >>> as_options("max_depth must be a whole number, 1 or more, or None. Got 0.")
     '--max-depth must be a whole number, 1 or more, or none. Got 0.'
     """
-    match = re.match(r"(a feature of )?(\w+)(?= must )", message)
+    match = re.match(r"(?P<of>a feature of )?(?P<name>\w+)( of \w+)?(?= must )", message)
     # A metric may be that of --metric or of --eval-metric.
-    if match and match[2] in _hints() and match[2] != "metric":
-        start = f"{match[1] or ''}--{match[2].replace('_', '-')}"
-        return start + message[match.end() :].replace(", or None. Got", ", or none. Got")
-    return message
+    if match is None or match["name"] not in _hints() or match["name"] == "metric":
+        return message
+    rest = message[match.end() :].replace(", or None", ", or none")
+    rest = rest.replace("must be True or False", "must be true or false")
+    return f"{match['of'] or ''}--{match['name'].replace('_', '-')}{rest}"
 
 
 def _hints() -> dict[str, Any]:
@@ -143,25 +147,15 @@ def _hints() -> dict[str, Any]:
 
 
 def _option(name: str, hint: Any) -> Any:
-    """The annotation of the option for a parameter; all but flags are taken as text."""
+    """The annotation of the option for a parameter; all are taken as text."""
     from rankgrove.boosting.parameters import Parameters
 
     default = getattr(Parameters, name)
     text = _HELP.get(name) or _described(name, Parameters.__doc__ or "")
-    if hint is bool:
-        dashed = name.replace("_", "-")
-        usual = f"--{dashed}" if default else f"--no-{dashed}"
-        return Annotated[
-            bool | None,
-            typer.Option(
-                f"--{dashed}/--no-{dashed}",
-                help=f"{text} By default {usual}.",
-                rich_help_panel=PANEL,
-                show_default=False,
-            ),
-        ]
+    if choices := _choices(name, hint):
+        text = f"{text} {' or '.join(choices)}."
     if default is not None:
-        text = f"{text} By default {default}."
+        text = f"{text} By default {_shown(default)}."
     return Annotated[
         str | None,
         typer.Option(metavar=_metavar(name, hint), help=text, rich_help_panel=PANEL),
@@ -174,36 +168,42 @@ def _described(name: str, page: str) -> str:
     return " ".join(match[1].split()) if match else ""
 
 
-def _metavar(name: str, hint: Any) -> str:
+def _choices(name: str, hint: Any) -> tuple[str, ...]:
+    """All values of a parameter, where they are few."""
     from rankgrove.objectives.registry import OBJECTIVES
 
     if name == "objective":
-        return "|".join(OBJECTIVES)
+        return tuple(OBJECTIVES)
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def _metavar(name: str, hint: Any) -> str:
     if name in _METAVARS:
         return _METAVARS[name]
+    if hint is bool:
+        return "|".join(_FLAGS)
     parts = get_args(hint) or (hint,)
-    if get_origin(hint) is Literal:
-        return "|".join(parts)
-    kind = "N" if int in parts else "X" if float in parts else "TEXT"
+    kind = "N" if int in parts else "X" if float in parts else "NAME"
     return f"{kind}|none" if NoneType in parts else kind
 
 
-def _from_file(path: Path, name: str, hint: Any, value: Any) -> Any:
-    if isinstance(value, str):
-        return _value(name, hint, value)
-    if name in _SEVERAL and not isinstance(value, _SEVERAL[name]):
-        raise ParameterError(
-            f"{path}: {name} must be several, as {_METAVARS[name]} on the command line. "
-            f"Got {value!r}."
-        )
-    return value
+def _unknown(name: str, known: Iterable[str]) -> str:
+    """That there is no such parameter; all are listed only if none is near."""
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"there is no parameter '{name}'; did you mean '{near[0]}'?"
+    return str(unknown_name("parameter", name, known))
 
 
 def _value(name: str, hint: Any, text: Any) -> Any:
     """What a text means; one that is no such value is left for `Parameters` to refuse."""
-    parts = get_args(hint) or (hint,)
     if not isinstance(text, str):
         return text
+    parts = get_args(hint) or (hint,)
     if NoneType in parts and text.lower() == "none":
         return None
     if name == "monotone":
@@ -214,6 +214,8 @@ def _value(name: str, hint: Any, text: Any) -> Any:
         from rankgrove.metrics.spec import split_arguments
 
         return [metric for metric in split_arguments(text) if metric]
+    if hint is bool:
+        return _FLAGS.get(text.lower(), text)
     if int in parts and re.fullmatch(r"[+-]?\d+", text):
         return int(text)
     if float in parts and "_" not in text:

@@ -1,10 +1,11 @@
 # ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
-"""`rankgrove quickstart`: a data set, what is in it, and what rankings of it are worth."""
+"""`rankgrove quickstart`: a data set, a model trained on it, and what rankings are worth."""
 
 from __future__ import annotations
 
 import json as json_text
 import shlex
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,15 +14,17 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from rankgrove.cli.console import heading, make_table, show, show_json
+from rankgrove.boosting.progress import clock_time
+from rankgrove.cli.console import count, heading, make_table, show, show_json
 from rankgrove.cli.evaluate import DEFAULT_METRICS
-from rankgrove.cli.inspect_ import label_table
+from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.options import Json
 from rankgrove.errors import ParameterError
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
     from rankgrove.metrics.evaluate import Evaluation
+    from rankgrove.model.model import Model
 
 # As many features as LETOR 4.0, and fewer documents a query than web search has, so that the
 # files are small: 16 MB of text in all.
@@ -33,45 +36,56 @@ _SEED = 0
 _MARKER = "quickstart.json"
 _MADE_BY = "rankgrove quickstart"
 _BEST_SCORES = "best.txt"
+_MODEL = "model.safetensors"
+_DIRECTORY = Path("rankgrove-quickstart")
+
+# Stop when so many trees in a row brought nothing.
+_ROUNDS = 30
+_FEATURES_SHOWN = 5
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path(
-        "rankgrove-quickstart"
-    ),
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIR]", help="Where the files go; rankgrove-quickstart by default."
+        ),
+    ] = None,
     queries: Annotated[
         int, typer.Option(min=10, metavar="N", help="How many queries to make, 10 or more.")
     ] = 1000,
     json: Json = False,
 ) -> None:
-    """Start here: make a small data set and measure rankings of it.
+    """Start here: make a small data set, train a model on it and measure it.
 
     The same number of queries gives the same files, byte for byte.
     """
-    from rankgrove.data.describe import describe
 
-    def say(*text: RenderableType) -> None:
+    def tell(*text: RenderableType) -> None:
         if not json:
             show(*text)
 
-    _claim_directory(out, queries)
+    place = directory or _DIRECTORY
+    _claim_directory(place, queries)
     parts = _make_parts(queries)
-    files = _write_files(parts, out)
-    say(_parts_table(parts, files), "")
-    say(f"The best possible scores of test are in {files['best']}", "")
-    found = describe(parts["train"])
-    say(heading("labels of train"), label_table(found), "")
+    files = _write_files(parts, place)
+    tell(heading("the data"), _parts_table(parts, files), "")
+    start = time.perf_counter()
+    model = _train(parts, Path(files["model"]))
+    seconds = time.perf_counter() - start
+    tell(
+        f"Trained {count(model.n_trees, 'tree')} in {clock_time(seconds)}, watching vali:",
+        files["model"],
+        "",
+    )
     feature = _best_feature(parts["train"])
-    results = _measure(parts["test"], feature)
-    say(heading("rankings of test"), _results_table(results, feature, parts["test"]), "")
-    commands = [
-        ["rankgrove", "inspect", files["train"]],
-        ["rankgrove", "evaluate", files["test"], "--column", str(feature + 1)],
-        ["rankgrove", "evaluate", files["best"], files["test"]],
-        ["rankgrove", "metrics"],
-    ]
-    following = [shlex.join(command) for command in commands]
-    say(heading("what to run next"), *(f"  {command}" for command in following))
+    results = _measure(parts["test"], feature, model)
+    name = parts["test"].feature_names[feature]
+    tell(heading("rankings of test"), _results_table(results, name), "")
+    used = feature_use(model)
+    tell(heading("what the model rests on"), use_table(used, _FEATURES_SHOWN), "")
+    following = _next_commands(files, parts["test"], feature)
+    tell(heading("what to run next"), *(f"  {command}" for command in following))
     if json:
         show_json(
             {
@@ -80,12 +94,31 @@ def quickstart(
                     name: {"documents": part.n_documents, "queries": part.n_queries}
                     for name, part in parts.items()
                 },
-                "train": found.to_dict(),
-                "feature": {"number": feature + 1, "name": parts["train"].feature_names[feature]},
+                "model": {"trees": model.n_trees, "seconds": seconds},
+                "feature": {"number": feature + 1, "name": name},
                 "results": {name: result.to_dict() for name, result in results.items()},
+                "importance": used,
                 "next": following,
             }
         )
+
+
+def _next_commands(files: dict[str, str], test: Dataset, feature: int) -> list[str]:
+    query = str(test.query_ids[0])
+    own = str(Path(files["model"]).with_name("mine.safetensors"))
+    commands = [
+        ["inspect", files["train"]],
+        ["inspect", files["model"]],
+        ["explain", files["model"], files["test"], "--query", query, "--why", "1", "2"],
+        ["evaluate", files["model"], files["test"]],
+        ["evaluate", files["test"], "--column", str(feature + 1)],
+        ["evaluate", files["best"], files["test"]],
+        [
+            "train", files["train"], "--valid", files["vali"], "--max-leaves", "15",
+            "--early-stopping-rounds", str(_ROUNDS), "-o", own,
+        ],
+    ]  # fmt: skip
+    return [shlex.join(["rankgrove", *command]) for command in commands]
 
 
 def _claim_directory(out: Path, queries: int) -> None:
@@ -96,10 +129,10 @@ def _claim_directory(out: Path, queries: int) -> None:
     from rankgrove.data.streams import open_for_writing
 
     if out.exists() and not out.is_dir():
-        raise ParameterError(f"--out must be a directory. Got the file '{out}': name another.")
+        raise ParameterError(f"DIR must be a directory. Got the file '{out}': name another.")
     if out.is_dir() and any(out.iterdir()) and not _is_ours(out / _MARKER):
         raise ParameterError(
-            f"--out must be a new or empty directory, or that of an earlier quickstart. "
+            f"DIR must be a new or empty directory, or that of an earlier quickstart. "
             f"Got '{out}', which holds other files: name another."
         )
     out.mkdir(parents=True, exist_ok=True)
@@ -137,6 +170,7 @@ def _write_files(parts: dict[str, Dataset], out: Path) -> dict[str, str]:
     for name, part in parts.items():
         write_data(part, files[name])
     files["best"] = str(out / _BEST_SCORES)
+    files["model"] = str(out / _MODEL)
     with open_for_writing(files["best"]) as stream:
         stream.write(b"# The best possible scores of the documents of test.txt\n")
         best = np.asarray(parts["test"].base_scores).tolist()
@@ -156,8 +190,24 @@ def _best_feature(train: Dataset) -> int:
     return max(range(train.n_features), key=means.__getitem__)
 
 
-def _measure(test: Dataset, feature: int) -> dict[str, Evaluation]:
-    """What a random order, one feature and the best possible scores are worth on test."""
+def _train(parts: dict[str, Dataset], path: Path) -> Model:
+    """The model, trained on train until vali says stop, and written to its file."""
+    from rankgrove.boosting.parameters import Parameters
+    from rankgrove.training import make_model, train_trees
+
+    # The base scores here are the best possible ones: nothing to train on top of.
+    train, vali = (replace(parts[name], base_scores=None) for name in ("train", "vali"))
+    parameters = Parameters(early_stopping_rounds=_ROUNDS)
+    training = train_trees(train, {"vali": vali}, parameters, verbose=True)
+    if training.interrupted:
+        raise KeyboardInterrupt
+    model = make_model(training)
+    model.save(path)
+    return model
+
+
+def _measure(test: Dataset, feature: int, model: Model) -> dict[str, Evaluation]:
+    """What a random order, one feature, the model and the best possible scores are worth."""
     import numpy as np
 
     from rankgrove.cli.scores import feature_scores
@@ -166,6 +216,7 @@ def _measure(test: Dataset, feature: int) -> dict[str, Evaluation]:
     rankings = {
         "random": np.random.default_rng(_SEED).random(test.n_documents),
         "feature": feature_scores(test, feature),
+        "model": model.predict(test),
         "best": np.asarray(test.base_scores),
     }
     return {name: evaluate(test, scores, DEFAULT_METRICS) for name, scores in rankings.items()}
@@ -180,11 +231,11 @@ def _parts_table(parts: dict[str, Dataset], files: dict[str, str]) -> Table:
     return table
 
 
-def _results_table(results: dict[str, Evaluation], feature: int, test: Dataset) -> Table:
-    name = test.feature_names[feature]
+def _results_table(results: dict[str, Evaluation], feature: str) -> Table:
     rankings = {
         "random": "random order",
-        "feature": f"feature {feature + 1} ({name}), the best one on train",
+        "feature": f"{feature}, the best feature on train",
+        "model": "the model",
         "best": "best possible scores",
     }
     table = make_table("ranked by", *DEFAULT_METRICS, right=DEFAULT_METRICS)

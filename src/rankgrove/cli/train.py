@@ -7,18 +7,19 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankgrove.boosting.progress import _clock
-from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
+from rankgrove.boosting.progress import clock_time
+from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json, warn
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.cli.parameters import (
     as_options,
     gather_parameters,
+    known_parameters,
     takes_no_parameters,
     takes_parameters,
 )
@@ -46,13 +47,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training gave; `training` is None if it grew not one tree."""
+    """What training gave."""
 
     model: Model
-    training: Training | None
+    training: Training
     earlier_trees: int
     seconds: float
-    interrupted: bool
 
 
 def _train(
@@ -100,8 +100,12 @@ def _train(
         _check_files(job, params)
         earlier = _load_checkpoint(job)
         chosen = gather_parameters(parameters, params, earlier.parameters if earlier else {})
-        _check_validation(job, chosen, earlier)
-        data = _read_sets(job)
+        if chosen.early_stopping_rounds is not None and not job.valid:
+            raise ParameterError(
+                "--early-stopping-rounds must be used with --valid, the data to watch. Got no "
+                "--valid."
+            )
+        data = _read_sets(job, chosen)
         read_in = time.perf_counter() - start
         outcome = _run(job, chosen, data, earlier)
     except KeyboardInterrupt:
@@ -112,7 +116,7 @@ def _train(
         show_json(_summary(job, data, outcome, read_in))
     else:
         _show(job, data, outcome)
-    if outcome.interrupted:
+    if outcome.training.interrupted:
         _say_interrupted(job, outcome)
         raise typer.Exit(INTERRUPTED)
 
@@ -147,9 +151,7 @@ def _check_files(job: Job, params: Path | None) -> None:
             continue
         for other in read:
             if path.exists() and other.exists() and os.path.samefile(path, other):
-                raise ParameterError(
-                    f"{option} must not be a file that is read. Got '{path}', which is '{other}'."
-                )
+                raise ParameterError(f"{option} must not be a file that is read. Got '{path}'.")
         check_writable(option, path)
     if job.reading.group is not None and job.valid:
         raise ParameterError(
@@ -184,38 +186,19 @@ def _load_checkpoint(job: Job) -> Model | None:
     return None if job.resume is None else Model.load(job.resume)
 
 
-def _check_validation(job: Job, parameters: Parameters, earlier: Model | None) -> None:
-    if parameters.early_stopping_rounds is not None and not job.valid:
-        raise ParameterError(
-            "--early-stopping-rounds must be used with --valid, the data to watch. Got no --valid."
-        )
-    if earlier is None:
-        return
-    before = {name: list(curves) for name, curves in earlier.history.items()}
-    now = {name: [str(metric) for metric in parameters.metrics()] for name in job.valid}
-    if list(before.items()) != list(now.items()):
-        raise ParameterError(
-            f"training must go on with the validation sets and metrics of the checkpoint, "
-            f"{_named_sets(before)}. Got {_named_sets(now)}."
-        )
-
-
-def _named_sets(sets: dict[str, list[str]]) -> str:
-    return "; ".join(f"{name} ({', '.join(metrics)})" for name, metrics in sets.items()) or "none"
-
-
-def _read_sets(job: Job) -> dict[str, Dataset]:
+def _read_sets(job: Job, parameters: Parameters) -> dict[str, Dataset]:
     """The training data under "", and the validation sets under their names."""
+    import numpy as np
+
     from rankgrove.data.files import format_of
+    from rankgrove.metrics.evaluate import evaluate
 
     train = job.reading.read(job.train)
     data = {"": train}
     for name, path in job.valid.items():
-        is_table = format_of(path) != "letor"
-        # Columns in the order of the training data, and no others.
-        data[name] = job.reading.read(
-            path, **({"features": train.feature_names} if is_table else {})
-        )
+        # Of a table the columns of the training data, in their order.
+        by_name = {} if format_of(path) == "letor" else {"features": train.feature_names}
+        data[name] = job.reading.read(path, **by_name)
         if data[name].n_features != train.n_features:
             most = max(data[name].n_features, train.n_features)
             raise DataError(
@@ -223,71 +206,59 @@ def _read_sets(job: Job) -> dict[str, Dataset]:
                 f"{data[name].n_features}: if the last ones are absent from every line of one "
                 f"file, add --n-features {most}."
             )
+        try:
+            # Any scores show whether these data can be measured at all.
+            evaluate(data[name], np.zeros(data[name].n_documents), parameters.metrics())
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
     return data
 
 
 def _run(
     job: Job, parameters: Parameters, data: dict[str, Dataset], earlier: Model | None
 ) -> Outcome:
-    from rankgrove.estimators import Ranker
+    from rankgrove.training import make_model, train_trees
 
-    values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
-    ranker = Ranker(**values, n_jobs=job.reading.n_jobs, verbose=True)
-    runs: list[Training] = []
     start = time.perf_counter()
-    interrupted = False
     try:
-        ranker.fit(
+        training = train_trees(
             data[""],
-            valid={name: part for name, part in data.items() if name},
-            callbacks=[lambda training: None if runs else runs.append(training)],
+            {name: part for name, part in data.items() if name},
+            parameters,
             checkpoint=job.checkpoint,
             checkpoint_every=job.checkpoint_every,
             resume=earlier,
+            verbose=True,
+            n_jobs=job.reading.n_jobs,
         )
-    except KeyboardInterrupt:
-        if not hasattr(ranker, "model_") or ranker.model_.n_trees == 0:
-            raise
-        interrupted = True
     except ParameterError as error:
         raise ParameterError(as_options(str(error))) from None
-    return Outcome(
-        ranker.model_,
-        runs[0] if runs else None,
-        0 if earlier is None else earlier.n_trees,
-        time.perf_counter() - start,
-        interrupted,
-    )
+    if training.interrupted and not training.trees:
+        raise KeyboardInterrupt
+    before = 0 if earlier is None else earlier.n_trees
+    return Outcome(make_model(training), training, before, time.perf_counter() - start)
 
 
 def _save(job: Job, outcome: Outcome) -> None:
-    outcome.model.save(job.out)
-    if outcome.interrupted and job.checkpoint is not None and outcome.training is not None:
-        # Early stopping cuts the model; what one goes on from has every tree.
-        from rankgrove.estimators import make_model
+    from rankgrove.training import make_model
 
-        training = outcome.training
+    outcome.model.save(job.out)
+    training = outcome.training
+    if training.interrupted and job.checkpoint is not None:
+        # Early stopping cuts the model; what one goes on from has every tree.
         make_model(training, len(training.trees)).save(job.checkpoint)
+    if len(outcome.model.ensemble.feature) == 0:
+        warn(
+            "no split was found, so every document has the same score: are labels the same within "
+            "each query, or --min-samples-leaf or --min-child-weight too large?"
+        )
 
 
 def _say_interrupted(job: Job, outcome: Outcome) -> None:
-    model = outcome.model
-    whole = all(
-        len(values) == model.n_trees
-        for curves in model.history.values()
-        for values in curves.values()
-    )
-    file = job.checkpoint or (job.out if whole else None)
+    model, grown = outcome.model, len(outcome.training.trees)
+    file = job.checkpoint or (job.out if grown == model.n_trees else None)
     more = f"; go on with --resume {file}" if file else ""
-    say(f"interrupted: the model has the {count(model.n_trees, 'tree')} so far{more}.")
-
-
-def _grown(outcome: Outcome) -> int:
-    return len(outcome.training.trees) if outcome.training else outcome.model.n_trees
-
-
-def _stopped_early(outcome: Outcome) -> bool:
-    return outcome.training is not None and outcome.training.validation.should_stop
+    say(f"interrupted after {count(grown, 'tree')}: {job.out} has {model.n_trees:,} of them{more}.")
 
 
 def _final_metrics(model: Model) -> dict[str, dict[str, float]]:
@@ -313,18 +284,18 @@ def _summary(
         "model": str(job.out),
         "bytes": job.out.stat().st_size,
         "trees": model.n_trees,
-        "trees_grown": _grown(outcome),
+        "trees_grown": len(outcome.training.trees),
         "leaves": len(model.ensemble.value),
         "features": model.n_features,
-        "stopped_early": _stopped_early(outcome),
-        "interrupted": outcome.interrupted,
+        "stopped_early": outcome.training.validation.should_stop,
+        "interrupted": outcome.training.interrupted,
         "train": described("", job.train),
         "valid": {
             name: described(name, path) | {"metrics": metrics.get(name, {})}
             for name, path in job.valid.items()
         },
         "seconds": {"read": read_in, "train": outcome.seconds},
-        "parameters": model.parameters,
+        "parameters": known_parameters(model.parameters),
     }
 
 
@@ -340,12 +311,15 @@ def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
         values = [f"{metrics[name][metric]:.4f}" if name in metrics else "" for metric in names]
         table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
     show(table, "")
-    grown = _grown(outcome)
+    grown = len(outcome.training.trees)
     before = outcome.earlier_trees
     after = f" after the first {before:,}" if before else ""
     kept = f", of which the first {model.n_trees:,} are kept" if grown > model.n_trees else ""
-    why = " Validation did not improve any more." if _stopped_early(outcome) else ""
-    show(f"Grew {count(grown - before, 'tree')}{after} in {_clock(outcome.seconds)}{kept}.{why}")
+    why = " Validation did not improve any more." if outcome.training.validation.should_stop else ""
+    time = clock_time(outcome.seconds)
+    show(f"Grew {count(grown - before, 'tree')}{after} in {time}{kept}.{why}")
+        f"Grew {count(grown - before, 'tree')}{after} in {clock_time(outcome.seconds)}{kept}.{why}"
+    )
     size = job.out.stat().st_size
     show(
         f"Wrote {job.out}: {count(model.n_trees, 'tree')}, "

@@ -69,9 +69,9 @@ def _warm_training() -> None:
     # Enough rows that large nodes are divided in parts, and curvatures so uneven that rows of
     # small leaves have to be counted; then categories and samples.
     rng = np.random.default_rng(0)
-    features = rng.integers(0, 99, (40_000, 2)).astype(np.float32)
+    features = rng.integers(0, 99, (70_000, 2)).astype(np.float32)
     labels = rng.integers(0, 5, len(features))
-    data = Dataset.from_arrays(features, labels, group=[20_000, *[20] * 1000])
+    data = Dataset.from_arrays(features, labels, group=[20_000, *[20] * 2500])
     Ranker(n_estimators=2, max_leaves=40, min_samples_leaf=50).fit(data, valid=data)
     some = data.take_queries(range(500, 520))
     ranker = Ranker(n_estimators=2, min_samples_leaf=2, categorical=[0], subsample=0.5)

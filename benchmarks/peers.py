@@ -1,0 +1,296 @@
+"""Rankgrove and its peers behind one face: the same data, the same settings, trees on demand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import THREADS
+from rankgrove.boosting.loop import Training
+from rankgrove.boosting.parameters import Parameters
+from rankgrove.data.dataset import Dataset
+from rankgrove.data.synthetic import make_web_search
+from rankgrove.metrics.evaluate import evaluate
+from rankgrove.trees.binning import Bins, encode
+from rankgrove.trees.predict import Scorer
+
+Floats = NDArray[np.float64]
+
+METRIC = "ndcg@10"
+_FEWEST_FEATURES = 16
+_LAYOUTS: tuple[dict[str, bool], ...] = ({}, {"force_row_wise": True}, {"force_col_wise": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What every library is told, in the words of `Parameters`."""
+
+    max_leaves: int = 63
+    learning_rate: float = 0.1
+    min_samples_leaf: int = 20
+    subsample: float = 1.0
+    colsample: float = 1.0
+    random_state: int = 0
+
+
+class Tool(Protocol):
+    """A library with its training data in its own format."""
+
+    every: int  # it takes part in every so many rounds of an alternating run
+
+    def grow(self, n_trees: int) -> float:
+        """Add so many trees; the seconds that each took."""
+
+    def scores(self, data: Dataset) -> Floats:
+        """The scores of all trees so far."""
+
+
+class Rankgrove:
+    """LambdaMART; `make` may give a training run that differs a little."""
+
+    every = 1
+
+    def __init__(
+        self, data: Dataset, settings: Settings, make: Callable[..., Training] = Training
+    ) -> None:
+        # Trees are asked for in turns: there is always room for more.
+        own = Parameters(n_estimators=1 << 30, **vars(settings))
+        self.training = make(data, {}, own, n_jobs=THREADS)
+
+    @staticmethod
+    def convert(data: Dataset) -> Any:
+        return encode(data.features, Bins.fit(data.features, n_jobs=THREADS), THREADS)
+
+    def grow(self, n_trees: int) -> float:
+        goal = len(self.training.trees) + n_trees
+        start = time.perf_counter()
+        self.training.run([lambda training: len(training.trees) >= goal])
+        return (time.perf_counter() - start) / n_trees
+
+    def scores(self, data: Dataset) -> Floats:
+        scores: Floats = Scorer(self.training.ensemble).score(data.features, n_jobs=THREADS)
+        return scores
+
+
+class LightGBM:
+    """`lambdarank` at its defaults, in the memory layout that proves the fastest."""
+
+    every = 1
+
+    def __init__(
+        self, converted: Any, settings: Settings, layout: Mapping[str, bool] | None = None
+    ) -> None:
+        self.data = converted
+        self.settings = {
+            "objective": "lambdarank",
+            "num_leaves": settings.max_leaves,
+            "learning_rate": settings.learning_rate,
+            "min_data_in_leaf": settings.min_samples_leaf,
+            "bagging_fraction": settings.subsample,
+            "bagging_freq": int(settings.subsample < 1),
+            "bagging_by_query": settings.subsample < 1,
+            "feature_fraction": settings.colsample,
+            "seed": settings.random_state,
+            **self._fixed(),
+        }
+        self.layout = self._fastest_layout() if layout is None else dict(layout)
+        self.booster = self._make(self.layout)
+
+    @staticmethod
+    def _fixed() -> dict[str, Any]:
+        return {"max_bin": 255, "verbosity": -1, "num_threads": THREADS}
+
+    @classmethod
+    def convert(cls, data: Dataset) -> Any:
+        import lightgbm
+
+        weights = None if data.weights is None else np.repeat(data.weights, data.group)
+        return lightgbm.Dataset(
+            data.features, data.labels, group=data.group, weight=weights, params=cls._fixed()
+        ).construct()
+
+    def _make(self, layout: Mapping[str, bool]) -> Any:
+        import lightgbm
+
+        return lightgbm.Booster({**self.settings, **layout}, self.data)
+
+    def _fastest_layout(self, n_trees: int = 3) -> dict[str, bool]:
+        times = []
+        for layout in _LAYOUTS:
+            booster = self._make(layout)
+            booster.update()
+            start = time.perf_counter()
+            for _ in range(n_trees):
+                booster.update()
+            times.append(time.perf_counter() - start)
+        return _LAYOUTS[int(np.argmin(times))]
+
+    @property
+    def layout_name(self) -> str:
+        return next(iter(self.layout), "its own choice")
+
+    def grow(self, n_trees: int) -> float:
+        start = time.perf_counter()
+        for _ in range(n_trees):
+            self.booster.update()
+        return (time.perf_counter() - start) / n_trees
+
+    def scores(self, data: Dataset) -> Floats:
+        scores: Floats = self.booster.predict(data.features, num_threads=THREADS)
+        return scores
+
+
+class XGBoost:
+    """`rank:ndcg` with leaf-wise trees and the pairs nearest to a truncation of 30."""
+
+    every = 1
+
+    def __init__(self, converted: Any, settings: Settings) -> None:
+        import xgboost
+
+        self.data = converted
+        own = {
+            "objective": "rank:ndcg",
+            "lambdarank_pair_method": "topk",
+            "lambdarank_num_pair_per_sample": 30,
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_leaves": settings.max_leaves,
+            "max_depth": 0,
+            "max_bin": 256,
+            "eta": settings.learning_rate,
+            # As the others have them; its own defaults are 1 and 1.
+            "lambda": 0.0,
+            "min_child_weight": 1e-3,
+            "subsample": settings.subsample,
+            "colsample_bytree": settings.colsample,
+            "seed": settings.random_state,
+            "nthread": THREADS,
+            "verbosity": 0,
+        }
+        self.booster = xgboost.Booster(own, [self.data])
+
+    @staticmethod
+    def convert(data: Dataset) -> Any:
+        import xgboost
+
+        return xgboost.QuantileDMatrix(
+            data.features, data.labels, group=data.group, weight=data.weights, max_bin=256,
+            nthread=THREADS,
+        )  # fmt: skip
+
+    def grow(self, n_trees: int) -> float:
+        first = self.booster.num_boosted_rounds()
+        start = time.perf_counter()
+        for tree in range(first, first + n_trees):
+            self.booster.update(self.data, tree)
+        return (time.perf_counter() - start) / n_trees
+
+    def scores(self, data: Dataset) -> Floats:
+        margins = self.booster.inplace_predict(data.features, predict_type="margin")
+        return np.asarray(margins, dtype=np.float64)
+
+
+class CatBoost:
+    """Oblivious trees; it can't be asked for more trees, so `grow` starts anew each time."""
+
+    every = 5
+
+    def __init__(self, converted: Any, settings: Settings, loss: str = "QueryRMSE") -> None:
+        self.data = converted
+        self.settings = {
+            "loss_function": loss,
+            "depth": round(np.log2(settings.max_leaves)),
+            "learning_rate": settings.learning_rate,
+            "random_seed": settings.random_state,
+            "rsm": settings.colsample,
+            "thread_count": THREADS,
+            "verbose": False,
+            "allow_writing_files": False,
+        }
+        self.model: Any = None
+
+    @staticmethod
+    def convert(data: Dataset) -> Any:
+        import catboost
+
+        query = np.repeat(np.arange(data.n_queries), data.group)
+        pool = catboost.Pool(data.features, data.labels, group_id=query, thread_count=THREADS)
+        pool.quantize(border_count=254)
+        return pool
+
+    def grow(self, n_trees: int) -> float:
+        import catboost
+
+        ends: list[float] = []
+
+        class Clock:
+            def after_iteration(self, info: Any) -> bool:
+                ends.append(time.perf_counter())
+                return True
+
+        # The clock starts after the first tree, as that of the others after theirs.
+        self.model = catboost.CatBoost({**self.settings, "iterations": n_trees + 1})
+        self.model.fit(self.data, callbacks=[Clock()])
+        return (ends[-1] - ends[0]) / n_trees
+
+    def scores(self, data: Dataset) -> Floats:
+        scores: Floats = self.model.predict(data.features, thread_count=THREADS)
+        return scores
+
+
+def grow_in_turns(tools: Mapping[str, Tool], n_trees: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds a tree of each tool in each round; a first round, before the clock, warms up."""
+    times: dict[str, list[float]] = {name: [] for name in tools}
+    for turn in range(rounds + 1):
+        for name, tool in tools.items():
+            if turn == 0 or (turn - 1) % tool.every == 0:
+                seconds = tool.grow(n_trees)
+                times[name] += [seconds] if turn else []
+    return times
+
+
+def ndcg_of_queries(data: Dataset, scores: Floats) -> Floats:
+    """NDCG@10 of each query, NaN where it has no relevant document."""
+    return evaluate(data, scores, METRIC, n_jobs=THREADS).per_query(METRIC)
+
+
+class Difference(NamedTuple):
+    """A mean difference of paired values: its standard error, 95 % interval and p-value."""
+
+    mean: float
+    error: float
+    low: float
+    high: float
+    p_value: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.4f} ± {self.error:.4f}"
+
+
+def paired_difference(ours: Floats, theirs: Floats) -> Difference:
+    """Ours less theirs, with the paired t-test; pairs that lack a value are left out."""
+    from scipy import stats
+
+    differences = (ours - theirs)[~np.isnan(ours - theirs)]
+    n = len(differences)
+    mean = float(differences.mean())
+    error = float(differences.std(ddof=1) / np.sqrt(n))
+    if error == 0.0:
+        return Difference(mean, 0.0, mean, mean, 1.0 if mean == 0.0 else 0.0)
+    reach = float(stats.t.ppf(0.975, n - 1)) * error
+    p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
+    return Difference(mean, error, mean - reach, mean + reach, p_value)
+
+
+def make_rows(rows: int, n_features: int, seed: int) -> Dataset:
+    """Web search data of this many rows, to within half a query."""
+    # A query is the same for any number of queries and its length for any number of features.
+    narrow = make_web_search(rows // 60 + 50, _FEWEST_FEATURES, seed=seed, n_jobs=THREADS)
+    n_queries = int(np.abs(narrow.offsets - rows).argmin())
+    return make_web_search(n_queries, n_features, seed=seed, n_jobs=THREADS)
