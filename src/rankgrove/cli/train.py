@@ -318,8 +318,6 @@ def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
     why = " Validation did not improve any more." if outcome.training.validation.should_stop else ""
     time = clock_time(outcome.seconds)
     show(f"Grew {count(grown - before, 'tree')}{after} in {time}{kept}.{why}")
-        f"Grew {count(grown - before, 'tree')}{after} in {clock_time(outcome.seconds)}{kept}.{why}"
-    )
     size = job.out.stat().st_size
     show(
         f"Wrote {job.out}: {count(model.n_trees, 'tree')}, "

@@ -33,14 +33,15 @@ _AHEAD = 32
 # cache for a hundred features or more.
 _TILE_ROWS = 2048
 
-# The columns of a table of work for `expand`: a node, or some blocks of a large one.
+# The columns of a table of work for `expand`: a small node, or some blocks of a large one.
 START, END, SLOT, NEW_SLOT, TOTAL, PLACE, BIN, KIND, DEPTH, STATE, LEFT_TOTAL = range(11)
 FIRST_BLOCK, LAST_BLOCK = 11, 12
 N_JOB_COLUMNS = 13
 
-# The state of a job, where it is not the number of rows that went left already: still to divide,
-# or the root, which is only searched.
-UNDIVIDED, ROOT = -1, -2
+# The state of a job, where it is not the number of rows that went left already: still to divide;
+# the root, which is only searched; a node to be searched again with its rows counted, which is also
+# what becomes of a job whose cut leaves a child too small.
+UNDIVIDED, ROOT, RECOUNT = -1, -2, -3
 
 # What `expand` returns of a job: rows that went left, their packed sum, and the cuts of the left
 # and the right child, and the cycles spent on dividing, summing and scanning; the gains of the
@@ -70,6 +71,14 @@ def _clear(histogram, n_cells):
 
 
 @kernel
+def _add(whole, part, n_cells):
+    for cell in range(n_cells):
+        whole[cell] += part[cell]
+    for cell in range(4080, 4096):
+        whole[cell] += part[cell]
+
+
+@kernel
 def _subtract(whole, part, n_cells):
     for cell in range(n_cells):
         whole[cell] -= part[cell]
@@ -92,8 +101,10 @@ def _add_row(low, high, value, histogram):
 
 
 @kernel
-def _sum_rows(words, n_words, packed, rows, first_block, last_block, features, histograms, values):
-    """Add rows to the histograms of some blocks, tile by tile.
+def _sum_rows(
+    words, n_words, packed, counting, rows, first_block, last_block, features, histograms, values
+):  # fmt: skip
+    """Add rows to the histograms of some blocks, tile by tile; or count them.
 
     The codes of a row are fetched with its first block and are in the second-level cache for the
     others, while one histogram after the other goes through the first-level cache.
@@ -104,7 +115,7 @@ def _sum_rows(words, n_words, packed, rows, first_block, last_block, features, h
         for i in range(n):
             if i + _AHEAD < n:
                 prefetch(packed, np.int64(own[i + _AHEAD]))
-            values[i] = packed[own[i]]
+            values[i] = 1 if counting else packed[own[i]]
         for block in range(first_block, last_block):
             histogram = histograms[block].reshape(4096)
             if features[block * 16 + 8] < 0:
@@ -144,25 +155,61 @@ def _scan(histogram, n_bins, total, at_least, l2, sums, gains, bins):
 
 
 @kernel
-def _scan_block(histogram, n_bins, block_kind, total, at_least, l2, floats, ints):
+def _scan_counted(
+    histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains, bins
+):  # fmt: skip
+    """As `_scan`, with the rows on each side counted."""
+    total_force = np.float64(total >> 32)
+    total_curvature = np.float64(total & 0xFFFFFFFF)
+    for b in range(n_bins):
+        row = histogram[b]
+        row_counts = counts[b]
+        for f in range(16):
+            left = sums[f] + row[f]
+            sums[f] = left
+            n_left = counted[f] + row_counts[f]
+            counted[f] = n_left
+            force = np.float64(left >> 32)
+            curvature = np.float64(left & 0xFFFFFFFF)
+            other_force = total_force - force
+            other_curvature = total_curvature - curvature
+            x = curvature + l2
+            y = other_curvature + l2
+            gain = (force * force * y + other_force * other_force * x) / (x * y)
+            allowed = (curvature >= at_least) & (other_curvature >= at_least)
+            allowed = allowed & (n_left >= fewest) & (n_rows - n_left >= fewest)
+            better = allowed & (gain > gains[f])
+            gains[f] = gain if better else gains[f]
+            bins[f] = b if better else bins[f]
+
+
+@kernel
+def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rules, floats, ints):
     """The best cut of each numeric feature of a block: gains in floats[0], then bins, kinds."""
-    gains, sums, bins, kinds = floats[0], ints[0], ints[1], ints[2]
+    gains, sums, bins, kinds, others, counted = (
+        floats[0], ints[0], ints[1], ints[2], ints[3], ints[4]
+    )  # fmt: skip
+    at_least, l2, fewest = rules[AT_LEAST], rules[L2], np.int64(rules[FEWEST])
     for f in range(16):
         gains[f] = 0.0
-        sums[f] = 0
         bins[f] = 0
         kinds[f] = MISSING_RIGHT
-    _scan(histogram, n_bins, total, at_least, l2, sums, gains, bins)
-    if block_kind == WITH_MISSING:
-        others = ints[3]
+    for kind in range(2 if block_kind == WITH_MISSING else 1):
         for f in range(16):
-            sums[f] = histogram[255, f]
+            sums[f] = histogram[255, f] if kind == MISSING_LEFT else 0
+            counted[f] = counts[255, f] if kind == MISSING_LEFT else 0
             others[f] = -1
-        _scan(histogram, n_bins, total, at_least, l2, sums, gains, others)
+        if exact:
+            _scan_counted(
+                histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted,
+                gains, others
+            )  # fmt: skip
+        else:
+            _scan(histogram, n_bins, total, at_least, l2, sums, gains, others)
         for f in range(16):
             if others[f] >= 0:
                 bins[f] = others[f]
-                kinds[f] = MISSING_LEFT
+                kinds[f] = kind
 
 
 @kernel
@@ -386,18 +433,18 @@ def _bound_children(total, left_total, sign, rules, bounds, found):
 
 @kernel
 def _search_block(
-    histogram, block, total, n_rows, rules, bounds, careful, block_kinds, block_bins, features,
-    kinds, n_bins, allowed, signs, floats, ints, best, out
+    histogram, counts, exact, block, total, n_rows, rules, bounds, careful, block_kinds, block_bins,
+    features, kinds, n_bins, allowed, signs, floats, ints, best, out
 ):  # fmt: skip
     """The better of `best` and the best cut of a block: its gain; place, bin and kind into out."""
     if careful or block_kinds[block] == CATEGORICAL:
         _scan_block_carefully(
-            histogram, histogram, False, block, features, kinds, n_bins, total, n_rows, rules,
-            signs, bounds, floats, ints
+            histogram, counts, exact, block, features, kinds, n_bins, total, n_rows, rules, signs,
+            bounds, floats, ints
         )  # fmt: skip
     else:
         _scan_block(
-            histogram, block_bins[block], block_kinds[block], total, rules[AT_LEAST], rules[L2],
+            histogram, counts, exact, block_bins[block], block_kinds[block], total, n_rows, rules,
             floats, ints
         )  # fmt: skip
     return _choose(block, features, allowed, floats, ints, best, out)
@@ -420,16 +467,43 @@ def _choose(block, features, allowed, floats, ints, best, out):
 
 
 @kernel
+def _search_counted(
+    words, rows, total, rules, bounds, careful, histograms, counts, block_kinds, block_bins,
+    features, kinds, n_bins, allowed, signs, values, floats, ints, out
+):  # fmt: skip
+    """The best cut of a node with the rows of every bin counted: its gain; the cut into out.
+
+    The estimate from curvatures still holds, so the cut is never better than the one found
+    without counting, and it does not matter when it is found.
+    """
+    n_blocks = len(block_bins)
+    best = 0.0
+    for block in range(n_blocks):
+        _clear(counts[block].reshape(4096), block_bins[block] * 16)
+    _sum_rows(words, 2 * n_blocks, counts[0, 0], True, rows, 0, n_blocks, features, counts, values)
+    for block in range(n_blocks):
+        best = _search_block(
+            histograms[block], counts[block], True, block, total, len(rows), rules, bounds, careful,
+            block_kinds, block_bins, features, kinds, n_bins, allowed, signs, floats, ints, best,
+            out
+        )  # fmt: skip
+    return best
+
+
+@kernel
 def expand(
-    columns, words, packed, rows, spare, jobs, job_bounds, rules, careful, histograms, block_kinds,
-    block_bins, features, kinds, n_bins, allowed, signs, first, last, tables, found_ints,
-    found_floats
+    columns, words, packed, rows, spare, partials, jobs, job_bounds, rules, careful, histograms,
+    block_kinds, block_bins, features, kinds, n_bins, allowed, signs, first, last, tables,
+    found_ints, found_floats
 ):  # fmt: skip
     """Expand nodes: divide their rows, sum the histograms of the children, find their best cuts.
 
     The rows of the smaller child are summed; the larger one's histogram is what is left of the
     parent's, in its slot. The root is only summed and searched. A child that is too small or too
-    deep is not searched, and if neither is, nothing is summed; nor if a child is too small to be.
+    deep is not searched, and if neither is, nothing is summed. If a child is too small to be, the
+    rows stay as they are, and the node's own cut is found again, with rows counted.
+    Nodes that are divided already, and the root, are summed already too, part by part: the
+    histograms of the parts are in `partials`.
 
     OUT: tables, which codes go left, of nodes that were still to divide; found_ints, found_floats.
     """
@@ -449,7 +523,7 @@ def expand(
         gains[LEFT_BOUNDS:] = 0.0
         out[DIVIDING:] = 0
         sign = 0.0
-        if n_left != ROOT:
+        if n_left >= UNDIVIDED:
             feature = features[job[PLACE]]
             sign = signs[feature]
             if n_left == UNDIVIDED:
@@ -461,7 +535,10 @@ def expand(
                     histogram, column, n_bins[feature], job[BIN], job[KIND], own[0], tables[j]
                 )
                 n_left = divide_stretch(columns[job[PLACE]], tables[j], rows, spare, start, end)
-                put_back(rows, spare, start, end, n_left, start, start + n_left)
+                if min(n_left, end - start - n_left) < rules[FEWEST]:
+                    n_left = RECOUNT
+                else:
+                    put_back(rows, spare, start, end, n_left, start, start + n_left)
                 out[DIVIDING] += cycles()
         out[N_LEFT] = n_left
         out[LEFT_SUM] = left_total
@@ -469,7 +546,15 @@ def expand(
         sizes = (n_left, end - start - n_left)
         if n_left == ROOT:
             sizes = (end - start, 0)
-        elif min(sizes) < rules[FEWEST]:
+        elif n_left == RECOUNT:
+            out[SCANNING] -= cycles()
+            node_rules(rules, np.float64(total & 0xFFFFFFFF), end - start, own[0])
+            gains[LEFT_GAIN] = _search_counted(
+                words, rows[start:end], total, own[0], bounds, careful, histograms[job[SLOT]],
+                histograms[job[NEW_SLOT]], block_kinds, block_bins, features, kinds, n_bins,
+                allowed, signs, values, floats, ints, out[LEFT_CUT:RIGHT_CUT]
+            )  # fmt: skip
+            out[SCANNING] += cycles()
             continue
         small = 0 if n_left == ROOT or sizes[0] <= sizes[1] else 1
         fewest = max(2 * rules[FEWEST], 2.0)
@@ -483,11 +568,17 @@ def expand(
         clock = cycles()
         first_block, last_block = job[FIRST_BLOCK], job[LAST_BLOCK]
         for block in range(first_block, last_block):
-            _clear(histograms[job[NEW_SLOT], block].reshape(4096), block_bins[block] * 16)
-        _sum_rows(
-            words, n_words, packed, rows[small_start : small_start + sizes[small]], first_block,
-            last_block, features, histograms[job[NEW_SLOT]], values
-        )  # fmt: skip
+            flat = histograms[job[NEW_SLOT], block].reshape(4096)
+            _clear(flat, block_bins[block] * 16)
+            if job[STATE] != UNDIVIDED:
+                for part in range(len(partials)):
+                    _add(flat, partials[part, block].reshape(4096), block_bins[block] * 16)
+        if job[STATE] == UNDIVIDED:
+            small_rows = rows[small_start : small_start + sizes[small]]
+            _sum_rows(
+                words, n_words, packed, False, small_rows, first_block, last_block, features,
+                histograms[job[NEW_SLOT]], values
+            )  # fmt: skip
         scan_clock = cycles()
         out[SUMMING] += scan_clock - clock
         for block in range(first_block, last_block):
@@ -497,9 +588,9 @@ def expand(
                 _subtract(whole, part, block_bins[block] * 16)
             for side in range(2):
                 if sizes[side] >= fewest:
+                    histogram = histograms[job[NEW_SLOT if side == small else SLOT], block]
                     gains[LEFT_GAIN + side] = _search_block(
-                        histograms[job[NEW_SLOT if side == small else SLOT], block], block,
-                        totals[side], sizes[side], own[side],
+                        histogram, histogram, False, block, totals[side], sizes[side], own[side],
                         gains[LEFT_BOUNDS + 2 * side : LEFT_BOUNDS + 2 * side + 2], careful,
                         block_kinds, block_bins, features, kinds, n_bins, allowed, signs, floats,
                         ints, gains[LEFT_GAIN + side],
@@ -509,18 +600,36 @@ def expand(
 
 
 @kernel
-def divide_parts(columns, places, tables, rows, spare, parts, first, last, n_left):
-    """Divide parts of nodes into `spare`; how many of each went left."""
+def sum_part(words, packed, rows, start, end, block_bins, features, histograms):
+    """The histograms of a stretch of rows, for all blocks; returns the cycles spent."""
+    clock = cycles()
+    n_blocks = len(block_bins)
+    values = np.empty(_TILE_ROWS, np.int64)
+    for block in range(n_blocks):
+        _clear(histograms[block].reshape(4096), block_bins[block] * 16)
+    _sum_rows(
+        words, 2 * n_blocks, packed, False, rows[start:end], 0, n_blocks, features, histograms,
+        values
+    )  # fmt: skip
+    return cycles() - clock
+
+
+@kernel
+def divide_parts(column, table, rows, spare, parts, first, last, n_left):
+    """Divide parts of a node into `spare`; how many of each went left. Returns cycles spent."""
+    clock = cycles()
     for p in range(first, last):
-        node, start, end = parts[p]
-        n_left[p] = divide_stretch(columns[places[node]], tables[node], rows, spare, start, end)
+        n_left[p] = divide_stretch(column, table, rows, spare, parts[p, 1], parts[p, 2])
+    return cycles() - clock
 
 
 @kernel
 def put_parts_back(rows, spare, parts, n_left, left_at, right_at, first, last):
-    """Copy divided parts of nodes to where their left and right rows belong."""
+    """Copy divided parts to where their left and right rows belong. Returns the cycles spent."""
+    clock = cycles()
     for p in range(first, last):
         put_back(rows, spare, parts[p, 1], parts[p, 2], n_left[p], left_at[p], right_at[p])
+    return cycles() - clock
 
 
 @kernel

@@ -28,25 +28,26 @@ from rankgrove.trees.expand import (
     N_FOUND_INTS,
     N_LEFT,
     N_RULES,
+    RECOUNT,
     RIGHT_CUT,
     ROOT,
+    STATE,
     UNDIVIDED,
     expand,
     left_of,
     node_rules,
-    search_counted,
+    sum_part,
 )
-from rankgrove.trees.partition import PART_ROWS, divide
+from rankgrove.trees.partition import divide
 
 Growth = Literal["leafwise", "depthwise"]
 GROWERS: tuple[str, ...] = get_args(Growth)
 
-# Nodes that are expanded together: enough rows to keep threads busy, or so many nodes.
-_BATCH_ROWS = 1 << 15
+# Small nodes are expanded together, each on one thread: so many nodes, or enough rows to keep
+# threads busy. A large node is expanded by all threads.
 _BATCH_NODES = 8
-
-# A node of more rows is divided by all threads, and its blocks are searched as work of their own.
-_LARGE = PART_ROWS
+_BATCH_ROWS = 1 << 16
+_LARGE = 1 << 15
 
 # A block costs about this many rows besides those it sums: clearing, subtracting, scanning.
 _BLOCK_ROWS = 1500
@@ -76,13 +77,14 @@ class Node:
     """A node: a stretch of rows, their packed sum, bounds of its value, and its best cut."""
 
     __slots__ = (
-        "children", "cut", "depth", "end", "gain", "high", "low", "new_slot", "slot", "start",
-        "table", "total",
+        "children", "cut", "depth", "end", "gain", "high", "low", "new_slot", "number", "slot",
+        "start", "table", "total",
     )  # fmt: skip
 
     def __init__(self, start: int, end: int, depth: int, total: int) -> None:
         self.start, self.end, self.depth, self.total = start, end, depth, total
         self.low, self.high = -np.inf, np.inf
+        self.number = 0
         self.gain = 0.0
         self.cut = (-1, 0, 0)
         # Where its histogram is, and where that of its smaller child will be.
@@ -98,21 +100,19 @@ class Node:
 class _Found:
     """What expanding a node has found: how it was divided, and its children's best cuts."""
 
-    __slots__ = ("bounds", "cuts", "gains", "left_sum", "n_left")
+    __slots__ = ("bounds", "cuts", "cycles", "gains", "left_sum", "n_left")
 
     def __init__(self, ints: list[int], floats: list[float]) -> None:
         self.n_left, self.left_sum = ints[N_LEFT], ints[LEFT_SUM]
         self.cuts = [ints[LEFT_CUT : LEFT_CUT + 3], ints[RIGHT_CUT : RIGHT_CUT + 3]]
         self.gains = floats[LEFT_GAIN : LEFT_GAIN + 2]
         self.bounds = floats[LEFT_BOUNDS:]
+        self.cycles = ints[DIVIDING:]
 
-    def join(self, ints: list[int], floats: list[float], features: NDArray[np.int64]) -> None:
+    def join(self, other: _Found, features: NDArray[np.int64]) -> None:
         """Take over better cuts among other blocks; of equal ones that of the lower feature."""
         for side in range(2):
-            gain, cut = (
-                floats[LEFT_GAIN + side],
-                ints[LEFT_CUT + 3 * side : LEFT_CUT + 3 * side + 3],
-            )
+            gain, cut = other.gains[side], other.cuts[side]
             better = gain > self.gains[side]
             if gain == self.gains[side] and gain > 0:
                 better = features[cut[0]] < features[self.cuts[side][0]]
@@ -166,14 +166,15 @@ class Grower:
         self._block_bins = as_input(matrix.block_bins, np.int64)
         self._n_bins = as_input(bins.n_bins, np.int64)
         self._kinds = as_input(bins.kinds, np.int64)
-        # Every leaf may hold one, and two if it is expanded ahead. Pages that no tree needs are
-        # never touched, and so cost no memory.
-        slots = 2 * options.max_leaves
+        # A leaf holds one, and what is expanded ahead some more. Pages that no tree needs are never
+        # touched, and so cost no memory.
+        slots = options.max_leaves + 8 * _BATCH_NODES
         self._histograms = np.empty((slots, matrix.n_blocks, 256, 16), dtype=np.int64)
-        self._ones: NDArray[np.int64] | None = None
         # Processor cycles that kernels spent on dividing rows, summing and scanning histograms.
         self.cycles = dict.fromkeys(("divide", "sum", "scan"), 0)
         self._spare = np.empty(matrix.n_rows, dtype=np.int32)
+        # The histograms of parts of a large node's rows; how many parts does not matter.
+        self._partials = np.empty((self.n_jobs, matrix.n_blocks, 256, 16), dtype=np.int64)
         self._words = as_input(matrix.codes.view(np.uint64).reshape(-1), np.uint64)
 
     def grow(
@@ -207,46 +208,66 @@ class Grower:
         return self._grow_from(root)
 
     def _grow_from(self, root: Node) -> GrownTree:
+        # Leaves that may be split, the next one first.
         waiting: list[tuple[float, int, Node]] = []
-        numbers = itertools.count()
+        # Nodes to expand, those first that are likely to be wanted soon.
+        ahead: list[tuple[float, int, Node]] = []
+        numbers, tickets = itertools.count(), itertools.count()
         splits: list[Node] = []
+        leafwise = self.options.grower == "leafwise"
 
-        def add(node: Node, number: int) -> None:
+        def first_of(node: Node) -> float:
+            return -node.gain if leafwise else float(node.depth)
+
+        def wait(node: Node) -> None:
             if node.gain > 0:
-                first = -node.gain if self.options.grower == "leafwise" else float(node.depth)
-                heapq.heappush(waiting, (first, number, node))
+                heapq.heappush(waiting, (first_of(node), node.number, node))
 
-        add(root, next(numbers))
+        root.number = next(numbers)
+        wait(root)
         n_leaves = 1
         while waiting and n_leaves < self.options.max_leaves:
             node = waiting[0][2]
             if node.children is None:
-                batch = self._next_batch(waiting, self.options.max_leaves - n_leaves)
+                room = self.options.max_leaves - n_leaves
+                batch = self._next_batch(node, ahead, room)
                 if self._expand(batch):
                     # Some cut did not hold, so the order may have changed.
-                    entries = waiting.copy()
+                    nodes = [entry[2] for entry in waiting]
                     waiting.clear()
-                    for _, number, other in entries:
-                        add(other, number)
+                    for other in nodes:
+                        wait(other)
+                for other in batch:
+                    for later in other.children or (other,):
+                        if later.gain > 0:
+                            # A child is not split before its parent.
+                            first = max(first_of(later), first_of(other))
+                            heapq.heappush(ahead, (first, next(tickets), later))
                 continue
             heapq.heappop(waiting)
             splits.append(node)
             n_leaves += 1
             for child in node.children:
-                add(child, next(numbers))
+                child.number = next(numbers)
+                wait(child)
         return self._finish(root, splits)
 
-    @staticmethod
-    def _next_batch(waiting: list[tuple[float, int, Node]], room: int) -> list[Node]:
-        batch: list[Node] = []
-        n_rows = 0
-        for _, _, node in heapq.nsmallest(min(_BATCH_NODES, -(-room // 2)), waiting):
-            if n_rows >= _BATCH_ROWS:
-                break
-            if node.children is None:
-                batch.append(node)
-                n_rows += node.n_rows
-        return batch
+    def _next_batch(
+        self, node: Node, ahead: list[tuple[float, int, Node]], room: int
+    ) -> list[Node]:
+        """A node, and if it is small others that are likely to be wanted."""
+        batch = [node]
+        if node.n_rows > _LARGE:
+            return batch
+        # Every split to come takes a histogram more; what is left may go to work ahead.
+        most = min(_BATCH_NODES, -(-room // 4), len(self._free) - room)
+        n_rows = node.n_rows
+        while ahead and len(batch) < most and n_rows < _BATCH_ROWS:
+            other = heapq.heappop(ahead)[2]
+            if other is not node and other.children is None and other.n_rows <= _LARGE:
+                batch.append(other)
+                n_rows += other.n_rows
+        return sorted(batch, key=lambda other: -other.n_rows)
 
     def _rules_in(self, unit: float) -> NDArray[np.float64]:
         options = self.options
@@ -270,47 +291,122 @@ class Grower:
         node.gain = (gain - own) * self._gain_unit if gain > own * (1 + 1e-12) else 0.0
         node.cut = (cut[0], cut[1], cut[2])
 
-    def _job(self, node: Node, state: int, left_total: int) -> list[int]:
-        """One row of work for `expand`, on all blocks."""
-        return [
-            node.start, node.end, node.slot, node.new_slot, node.total, *node.cut, node.depth,
-            state, left_total, 0, self.matrix.n_blocks,
-        ]  # fmt: skip
-
     def _search_root(self, root: Node) -> None:
         root.slot = root.new_slot = self._free.pop()
-        found = self._run([root], [ROOT], [0])[0]
+        found = self._search_large(root, ROOT, 0)
         self._set_cut(root, found.gains[0], found.cuts[0])
 
     def _expand(self, batch: list[Node]) -> bool:
         """Divide nodes and search their children; whether some cut did not hold."""
-        states, totals = [UNDIVIDED] * len(batch), [0] * len(batch)
-        large = [i for i, node in enumerate(batch) if node.n_rows > _LARGE]
-        if large:
-            tables = np.empty((len(large), 256), dtype=np.uint8)
-            for i, table in zip(large, tables, strict=True):
-                totals[i] = self._table_of(batch[i], table)
-                batch[i].table = table
-            counts = divide(
-                self.matrix.by_feature, [batch[i].cut[0] for i in large], tables, self._rows,
-                self._spare, [(batch[i].start, batch[i].end) for i in large], self.n_jobs,
-            )  # fmt: skip
-            for i, n_left in zip(large, counts, strict=True):
-                states[i] = n_left
         for node in batch:
             node.new_slot = self._free.pop()
+        if batch[0].n_rows > _LARGE:
+            found = [self._expand_large(batch[0])]
+        else:
+            found = self._expand_small(batch)
         failed = False
-        fewest = self.options.min_samples_leaf
-        for node, found in zip(batch, self._run(batch, states, totals), strict=True):
-            n_right = node.n_rows - found.n_left
-            if found.n_left < fewest or n_right < fewest:
+        for node, one in zip(batch, found, strict=True):
+            if one.n_left == RECOUNT:
                 self._free.append(node.new_slot)
-                self._rows[node.start : node.end].sort()
-                self._count_exactly(node)
+                self._set_cut(node, one.gains[0], one.cuts[0])
                 failed = True
             else:
-                self._make_children(node, found)
+                self._make_children(node, one)
         return failed
+
+    def _expand_small(self, batch: list[Node]) -> list[_Found]:
+        """Expand nodes side by side, each by one thread."""
+        n_blocks = self.matrix.n_blocks
+        jobs, at, work = [], [0], 0
+        for node in batch:
+            jobs.append(self._job(node, UNDIVIDED, 0, 0, n_blocks))
+            # Of the smaller child, which has at most half of the rows.
+            work += (node.n_rows // 3 + _BLOCK_ROWS) * n_blocks
+            if work >= _LEAST_WORK:
+                at.append(len(jobs))
+                work = 0
+        if at[-1] < len(jobs):
+            at.append(len(jobs))
+        return self._run(jobs, at, batch)
+
+    def _expand_large(self, node: Node) -> _Found:
+        """Expand one node by all threads."""
+        node.table = np.empty(256, dtype=np.uint8)
+        total = self._table_of(node, node.table)
+        n_left, spent = divide(
+            self.matrix.by_feature[node.cut[0]], node.table, self._rows, self._spare, node.start,
+            node.end, self.n_jobs,
+        )  # fmt: skip
+        self.cycles["divide"] += spent
+        if min(n_left, node.n_rows - n_left) < self.options.min_samples_leaf:
+            self._rows[node.start : node.end].sort()
+            return self._run(
+                [self._job(node, RECOUNT, 0, 0, self.matrix.n_blocks)], [0, 1], [node]
+            )[0]
+        return self._search_large(node, n_left, total)
+
+    def _search_large(self, node: Node, state: int, total: int) -> _Found:
+        """Sum the smaller child of a divided node, or the root, by rows; search by blocks."""
+        first, last = node.start, node.end
+        if state != ROOT:
+            middle = node.start + state
+            first, last = (first, middle) if state <= node.n_rows - state else (middle, last)
+        n_parts = len(self._partials)
+        bounds = [first + (last - first) * part // n_parts for part in range(n_parts + 1)]
+        spent = [0] * n_parts
+
+        def task(part: int) -> None:
+            spent[part] = sum_part(
+                self._words, self._packed, self._rows, bounds[part], bounds[part + 1],
+                self._block_bins, self._features, self._partials[part],
+            )  # fmt: skip
+
+        run_chunks(task, n_parts, self.n_jobs)
+        self.cycles["sum"] += sum(spent)
+        n_blocks = self.matrix.n_blocks
+        step = -(-n_blocks // n_parts)
+        jobs = [
+            self._job(node, state, total, block, min(block + step, n_blocks))
+            for block in range(0, n_blocks, step)
+        ]
+        found, *others = self._run(jobs, list(range(len(jobs) + 1)), [node] * len(jobs))
+        for other in others:
+            found.join(other, self._features)
+        return found
+
+    @staticmethod
+    def _job(node: Node, state: int, left_total: int, first: int, last: int) -> list[int]:
+        """One row of work for `expand`, on some blocks."""
+        return [
+            node.start, node.end, node.slot, node.new_slot, node.total, *node.cut, node.depth,
+            state, left_total, first, last,
+        ]  # fmt: skip
+
+    def _run(self, jobs: list[list[int]], at: list[int], nodes: list[Node]) -> list[_Found]:
+        """Do the jobs of nodes on the threads, those from at[i] to at[i + 1] together."""
+        table = as_input(jobs, np.int64)
+        bounds = as_input([(node.low, node.high) for node in nodes], np.float64)
+        ints = np.empty((len(jobs), N_FOUND_INTS), dtype=np.int64)
+        floats = np.empty((len(jobs), N_FOUND_FLOATS))
+        tables = np.empty((len(jobs), 256), dtype=np.uint8)
+
+        def task(chunk: int) -> None:
+            expand(
+                self.matrix.by_feature, self._words, self._packed, self._rows, self._spare,
+                self._partials, table, bounds, self._rules, self._careful, self._histograms,
+                self._block_kinds, self._block_bins, self._features, self._kinds, self._n_bins,
+                self._allowed, self._signs, at[chunk], at[chunk + 1], tables, ints, floats,
+            )  # fmt: skip
+
+        run_chunks(task, len(at) - 1, self.n_jobs)
+        found = [_Found(*both) for both in zip(ints.tolist(), floats.tolist(), strict=True)]
+        for one in found:
+            for name, spent in zip(self.cycles, one.cycles, strict=True):
+                self.cycles[name] += spent
+        for node, job, left in zip(nodes, jobs, tables, strict=True):
+            if job[STATE] == UNDIVIDED:
+                node.table = left
+        return found
 
     def _make_children(self, node: Node, found: _Found) -> None:
         middle = node.start + found.n_left
@@ -326,57 +422,6 @@ class Grower:
                 self._free.append(child.slot)
         node.children = left, right
 
-    def _run(self, nodes: list[Node], states: list[int], totals: list[int]) -> list[_Found]:
-        """Expand nodes on the threads: small ones whole, large ones by blocks."""
-        n_blocks = self.matrix.n_blocks
-        jobs, bounds, owners, at, work = [], [], [], [0], 0
-        for i, (node, state, total) in enumerate(zip(nodes, states, totals, strict=True)):
-            # The smaller child has at most half of the rows.
-            rows = node.n_rows if state == ROOT else min(state, node.n_rows - state)
-            rows = node.n_rows // 3 if state == UNDIVIDED else rows
-            by_block = rows + _BLOCK_ROWS
-            # The fewer parts, the less is fetched twice: a row's codes stand side by side.
-            step = n_blocks if state == UNDIVIDED else -(-n_blocks // self.n_jobs)
-            for first in range(0, n_blocks, step):
-                job = self._job(node, state, total)
-                job[-2:] = first, min(first + step, n_blocks)
-                jobs.append(job)
-                bounds.append((node.low, node.high))
-                owners.append(i)
-                work += by_block * (job[-1] - first)
-                if work >= _LEAST_WORK:
-                    at.append(len(jobs))
-                    work = 0
-        if at[-1] < len(jobs):
-            at.append(len(jobs))
-        table, limits = as_input(jobs, np.int64), as_input(bounds, np.float64)
-        ints = np.empty((len(jobs), N_FOUND_INTS), dtype=np.int64)
-        floats = np.empty((len(jobs), N_FOUND_FLOATS))
-        tables = np.empty((len(jobs), 256), dtype=np.uint8)
-
-        def task(chunk: int) -> None:
-            expand(
-                self.matrix.by_feature, self._words, self._packed, self._rows, self._spare, table,
-                limits, self._rules, self._careful, self._histograms, self._block_kinds,
-                self._block_bins, self._features, self._kinds, self._n_bins, self._allowed,
-                self._signs, at[chunk], at[chunk + 1], tables, ints, floats,
-            )  # fmt: skip
-
-        run_chunks(task, len(at) - 1, self.n_jobs)
-        for name, spent in zip(self.cycles, ints[:, DIVIDING:].sum(axis=0).tolist(), strict=True):
-            self.cycles[name] += spent
-        found: list[_Found] = []
-        for j, (i, whole, real) in enumerate(
-            zip(owners, ints.tolist(), floats.tolist(), strict=True)
-        ):
-            if i == len(found):
-                found.append(_Found(whole, real))
-                if states[i] == UNDIVIDED:
-                    nodes[i].table = tables[j]
-            else:
-                found[i].join(whole, real, self._features)
-        return found
-
     def _table_of(self, node: Node, table: NDArray[np.uint8]) -> int:
         """Which codes go left under the cut of a node, and the packed sum of their rows."""
         place, bin_, kind = node.cut
@@ -385,22 +430,6 @@ class Grower:
         histogram = self._histograms[node.slot, place // 16]
         n_bins = int(self._n_bins[self._features[place]])
         return int(left_of(histogram, place % 16, n_bins, bin_, kind, rules, table))
-
-    def _count_exactly(self, node: Node) -> None:
-        """Find the best cut again with rows counted, where the estimate let a leaf too small by.
-
-        The estimate still holds, so the new cut is never better than the old one, and it does not
-        matter whether it is found ahead or when the node's turn has come.
-        """
-        if self._ones is None:
-            self._ones = as_input(np.ones(self.matrix.n_rows), np.int64)
-        cut = np.empty(3, dtype=np.int64)
-        gain = search_counted(
-            self._words, self._rows, node.start, node.end, node.total, self._rules,
-            as_input([node.low, node.high], np.float64), self._histograms[node.slot],
-            self._features, self._kinds, self._n_bins, self._allowed, self._signs, self._ones, cut,
-        )  # fmt: skip
-        self._set_cut(node, gain, cut.tolist())
 
     def _finish(self, root: Node, splits: list[Node]) -> GrownTree:
         number = {id(node): i for i, node in enumerate(splits)}

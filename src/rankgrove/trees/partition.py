@@ -14,7 +14,7 @@ from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.trees.expand import divide_parts, put_parts_back
 
 # Parts of this many rows are divided, summed or walked at a time: some 0.1 ms of work.
-PART_ROWS = 1 << 16
+PART_ROWS = 1 << 14
 
 
 @kernel
@@ -70,38 +70,36 @@ def run_parts(task: Callable[[int, int], None], parts: NDArray[np.int64], n_jobs
 
 
 def divide(
-    by_feature: NDArray[np.uint8],
-    places: Sequence[int],
-    tables: NDArray[np.uint8],
+    column: NDArray[np.uint8],
+    table: NDArray[np.uint8],
     rows: NDArray[np.int32],
     spare: NDArray[np.int32],
-    stretches: Sequence[tuple[int, int]],
+    start: int,
+    end: int,
     n_jobs: int,
-) -> list[int]:
-    """Divide the rows of nodes, each a stretch of `rows`; how many of each went left.
+) -> tuple[int, int]:
+    """Divide a stretch of rows; how many went left, and the cycles that all threads spent.
 
-    The table of a node says which codes of the feature at its place go left.
+    The table says which codes go left.
     """
-    parts = make_parts(stretches)
-    at, tables = as_input(places, np.int64), as_input(tables, np.uint8)
+    parts = make_parts([(start, end)])
+    table = as_input(table, np.uint8)
     n_left = np.empty(len(parts), dtype=np.int64)
-    run_parts(
-        lambda a, b: divide_parts(by_feature, at, tables, rows, spare, parts, a, b, n_left),
-        parts,
-        n_jobs,
-    )
-    node = parts[:, 0]
-    lefts = np.bincount(node, weights=n_left, minlength=len(stretches)).astype(np.int64)
-    starts = np.array([start for start, _ in stretches], dtype=np.int64)[node]
-    before = np.cumsum(n_left) - n_left
-    before -= before[np.searchsorted(node, node)]
-    left_at = as_input(starts + before, np.int64)
-    # Rows of the parts before, less those that went left, stand after all left ones.
-    right_at = as_input(lefts[node] + parts[:, 1] - before, np.int64)
+    spent = np.zeros(len(parts), dtype=np.int64)
+
+    def task(first: int, last: int) -> None:
+        spent[first] += divide_parts(column, table, rows, spare, parts, first, last, n_left)
+
+    run_parts(task, parts, n_jobs)
     counts = as_input(n_left, np.int64)
-    run_parts(
-        lambda a, b: put_parts_back(rows, spare, parts, counts, left_at, right_at, a, b),
-        parts,
-        n_jobs,
-    )
-    return [int(n) for n in lefts]
+    before = np.cumsum(n_left) - n_left
+    left_at = as_input(start + before, np.int64)
+    # Rows of the parts before, less those that went left, stand after all left ones.
+    n_all = int(n_left.sum())
+    right_at = as_input(n_all + parts[:, 1] - before, np.int64)
+
+    def put(first: int, last: int) -> None:
+        spent[first] += put_parts_back(rows, spare, parts, counts, left_at, right_at, first, last)
+
+    run_parts(put, parts, n_jobs)
+    return n_all, int(spent.sum())
