@@ -311,7 +311,7 @@ def test_min_child_weight_holds_in_every_leaf(data):
 
 def test_leaf_values_are_newton_steps_of_the_forces_in_them(data):
     forces, curvatures = np.empty((2, data.n_documents))
-    parameters = Parameters(**QUICK, l2=0.5)
+    parameters = Parameters(**{**QUICK, "l2": 0.5})
     parameters.make_objective().prepare(data, 1).compute(
         np.zeros(data.n_documents), 0, forces, curvatures
     )

@@ -87,7 +87,7 @@ class Parameters:
     max_depth: int | None = None
     min_samples_leaf: int = 20
     min_child_weight: float = 1e-3
-    l2: float = 0.0
+    l2: float = 20.0
     max_bins: int = 255
     subsample: float = 1.0
     sampling: Sampling = "query"

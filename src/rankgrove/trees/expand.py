@@ -630,28 +630,3 @@ def put_parts_back(rows, spare, parts, n_left, left_at, right_at, first, last):
     for p in range(first, last):
         put_back(rows, spare, parts[p, 1], parts[p, 2], n_left[p], left_at[p], right_at[p])
     return cycles() - clock
-
-
-@kernel
-def search_counted(
-    words, rows, start, end, total, rules, bounds, histograms, features, kinds, n_bins, allowed,
-    signs, ones, out
-):  # fmt: skip
-    """The best cut of a node with the rows of every bin counted: its gain; the cut into out."""
-    floats = np.empty((1, 16))
-    ints = np.empty((19, 16), np.int64)
-    values = np.empty(_TILE_ROWS, np.int64)
-    own = np.empty(N_RULES)
-    n_blocks = len(histograms)
-    node_rules(rules, np.float64(total & 0xFFFFFFFF), end - start, own)
-    counts = np.zeros((n_blocks, 256, 16), np.int64)
-    _sum_rows(words, 2 * n_blocks, ones, rows[start:end], 0, n_blocks, features, counts, values)
-    best = 0.0
-    out[0] = -1
-    for block in range(n_blocks):
-        _scan_block_carefully(
-            histograms[block], counts[block], True, block, features, kinds, n_bins, total,
-            end - start, own, signs, bounds, floats, ints
-        )  # fmt: skip
-        best = _choose(block, features, allowed, floats, ints, best, out)
-    return best
