@@ -19,7 +19,6 @@ limit_threads()
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
 from benchmarks.peers import (  # noqa: E402
-    METRIC,
     CatBoost,
     Floats,
     LightGBM,
@@ -39,7 +38,7 @@ PACKAGES = ("numpy", "numba", "scipy", "lightgbm", "xgboost-cpu", "catboost")
 PAGE = Path(__file__).parents[1] / "docs" / "defaults.md"
 N_TREES, N_LEAVES, SHARE = 100, 31, 0.8
 TOOLS = ("rankgrove", "lightgbm", "xgboost", "catboost")
-MOST_TREES, PATIENCE = 500, 50
+MOST_TREES = 100
 
 
 def make_tool(name: str, split: Split, settings: Settings) -> Tool:
