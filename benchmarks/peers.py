@@ -35,6 +35,7 @@ class Settings:
     min_samples_leaf: int = 20
     subsample: float = 1.0
     colsample: float = 1.0
+    l2: float | None = 0.0  # None is the default of each library, for XGBoost 0
     random_state: int = 0
 
 
@@ -59,12 +60,14 @@ class Rankgrove:
         self, data: Dataset, settings: Settings, make: Callable[..., Training] = Training
     ) -> None:
         # Trees are asked for in turns: there is always room for more.
-        own = Parameters(n_estimators=1 << 30, **vars(settings))
+        given = {name: value for name, value in vars(settings).items() if value is not None}
+        own = Parameters(n_estimators=1 << 30, **given)
         self.training = make(data, {}, own, n_jobs=THREADS)
 
     @staticmethod
     def convert(data: Dataset) -> Any:
-        return encode(data.features, Bins.fit(data.features, n_jobs=THREADS), THREADS)
+        bins = Bins.fit(data.features, n_jobs=THREADS)
+        return encode(data.features, bins, THREADS, by_feature=True)
 
     def grow(self, n_trees: int) -> float:
         goal = len(self.training.trees) + n_trees
@@ -95,6 +98,7 @@ class LightGBM:
             "bagging_freq": int(settings.subsample < 1),
             "bagging_by_query": settings.subsample < 1,
             "feature_fraction": settings.colsample,
+            "lambda_l2": settings.l2 or 0.0,
             "seed": settings.random_state,
             **self._fixed(),
         }
@@ -165,7 +169,7 @@ class XGBoost:
             "max_bin": 256,
             "eta": settings.learning_rate,
             # As the others have them; its own defaults are 1 and 1.
-            "lambda": 0.0,
+            "lambda": settings.l2 or 0.0,
             "min_child_weight": 1e-3,
             "subsample": settings.subsample,
             "colsample_bytree": settings.colsample,

@@ -63,7 +63,7 @@ def compare_tools(splits: Sequence[Split], n_trees: int, seeds: Iterable[int]) -
     """NDCG@10 of every test query, its mean over seeds, for each tool."""
     runs: dict[str, list[list[Floats]]] = {name: [] for name in TOOLS}
     for seed in seeds:
-        settings = Settings(max_leaves=N_LEAVES, colsample=SHARE, random_state=seed)
+        settings = Settings(max_leaves=N_LEAVES, colsample=SHARE, l2=None, random_state=seed)
         for name, values in runs.items():
             values.append([])
             for split in splits:

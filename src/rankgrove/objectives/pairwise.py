@@ -109,7 +109,6 @@ class _PairForces(Forces):
     def __init__(
         self, objective: LambdaMART, metric: DCG, data: Dataset, n_jobs: int | None
     ) -> None:
-        # Ranked by their own labels, the documents are in the ideal order.
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
         metric.check_labels(rankings)
         longest = rankings.longest
@@ -121,8 +120,10 @@ class _PairForces(Forces):
         discounts[:ranks] = metric.discounts(ranks)
         scales = np.ones(data.n_queries)
         if isinstance(metric, NDCG):
-            ideal = DCG(k=depth, gain=metric.gain, empty="zero").per_query(rankings)
-            scales = np.divide(1.0, ideal, out=np.zeros_like(ideal), where=ideal > 0)
+            cut = NDCG(k=depth, gain=metric.gain)
+            kind, table = cut.gains(*rankings.label_range, rankings.whole_labels)
+            # One over the ideal DCG, and NaN where that is 0.
+            scales = np.nan_to_num(cut.normalise(scales, rankings, kind, table))
         starts = data.offsets[:-1]
         equal = np.minimum.reduceat(gains, starts) == np.maximum.reduceat(gains, starts)
         scales[equal] = 0.0

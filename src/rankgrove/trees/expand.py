@@ -310,7 +310,10 @@ def _scan_categories(
 ):
     """The best set of categories of one feature: (gain, how many less one, direction)."""
     n = sort_categories(histogram, column, n_bins, rules, order)
-    own = np.array([rules[AT_LEAST], rules[L2] + rules[CATEGORY_L2], rules[FEWEST]])
+    own = np.empty(N_RULES)
+    for rule in range(N_RULES):
+        own[rule] = rules[rule]
+    own[L2] += rules[CATEGORY_L2]
     most = min(np.int64(rules[MOST_CATEGORIES]), (n + 1) // 2 if n > 1 else n)
     best, best_bin, best_kind = 0.0, 0, RISING
     for kind in (RISING, FALLING):
@@ -408,7 +411,8 @@ def put_back(rows, spare, start, end, n_left, left_at, right_at):
 @kernel
 def node_rules(rules, curvature, n_rows, out):
     """The rules for one node: the number of rows of a bin is estimated from its curvature."""
-    out[:] = rules
+    for rule in range(N_RULES):
+        out[rule] = rules[rule]
     by_row = curvature / max(n_rows, 1)
     out[AT_LEAST] = max(rules[AT_LEAST], (rules[FEWEST] - 0.5) * by_row, 1.0)
     out[RARE] = rules[RARE] * by_row

@@ -169,7 +169,8 @@ def score_rows(
     for start in range(first, last, BLOCK):
         rows = min(last - start, BLOCK)
         encode_block(features, start, rows, column_feature, column_set, edges, n_edges, sets, codes)
-        sums[:rows] = scores[start : start + rows]
+        for row in range(rows):
+            sums[row] = scores[start + row]
         for tree in range(n_trees):
             first_split = np.uint64(split_offsets[tree])
             n_splits = np.uint64(split_offsets[tree + 1] - split_offsets[tree])
@@ -189,7 +190,8 @@ def score_rows(
                 # length is faster.
                 for i in range(_ROWS):
                     sums[i] += values[leaves[root + i]]
-        scores[start : start + rows] = sums[:rows]
+        for row in range(rows):
+            scores[start + row] = sums[row]
 
 
 @dataclass(frozen=True, eq=False)
