@@ -26,8 +26,15 @@ from numba.extending import intrinsic
 from rankgrove.errors import ParameterError
 
 # Compiled on first call and kept on disk. "numpy" means that x / 0 is inf or nan, not an
-# exception; kernels cannot raise. Bounds are checked when NUMBA_BOUNDSCHECK=1 is set.
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+# exception; kernels cannot raise. Bounds are checked when NUMBA_BOUNDSCHECK=1 is set. Nobody calls
+# a kernel from C, and the wrapper for it would take time to compile.
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_compile = numba.njit(**_OPTIONS)
 
 _kernels_of_module: dict[str, list[Kernel]] = {}
 _resolving = threading.RLock()

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset, default_feature_names
-from rankgrove.data.frames import _as_narwhals
+from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.evaluate import evaluate
@@ -294,7 +294,7 @@ def as_dataset(
     features = X
     # Asked of the type: a lazy frame of polars warns when it is asked itself.
     if hasattr(type(X), "columns"):
-        table = _as_narwhals(X).lazy().collect()
+        table = as_narwhals(X).lazy().collect()
         if qid is None and group is None and _QID in table.columns:
             qid = table[_QID].to_numpy()
         names = tuple(name for name in table.columns if name != _QID)

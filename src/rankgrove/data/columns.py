@@ -146,7 +146,7 @@ def build_dataset(
     data = Dataset.from_arrays(bare, group=np.diff(queries.offsets), **rows)  # type: ignore[arg-type]
     return replace(
         data,
-        features=_fill_features(blocks, columns.features, len(roles), queries.order),
+        features=fill_features(blocks, columns.features, len(roles), queries.order),
         query_ids=queries.ids,
         feature_names=tuple(columns.features),
     )
@@ -213,7 +213,7 @@ def too_large(name: str, row: int, value: object) -> DataError:
     )
 
 
-def _fill_features(
+def fill_features(
     blocks: Iterable[nw.DataFrame[Any]],
     names: list[str],
     n_rows: int,

@@ -144,7 +144,7 @@ class Dataset:
         >>> data.n_documents, data.n_queries, data.n_features
         (3, 2, 1)
         """
-        matrix = _as_features(features, absent)
+        matrix = as_features(features, absent)
         n_rows = len(matrix)
         queries = make_queries(n_rows, qid, group, split_queries)
         order = queries.order
@@ -323,7 +323,7 @@ def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> ND
     return array
 
 
-def _as_features(features: Any, absent: float) -> NDArray[np.float32]:
+def as_features(features: Any, absent: float) -> NDArray[np.float32]:
     if hasattr(features, "tocsr"):
         return _dense_from_sparse(features, absent)
     with np.errstate(over="ignore"):

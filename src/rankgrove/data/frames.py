@@ -92,7 +92,7 @@ def from_frame(
     """
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
-    table = _as_narwhals(frame)
+    table = as_narwhals(frame)
     options = ColumnOptions(
         label, qid, group, weight, base_score, document_id, features, split_queries
     )
@@ -237,7 +237,7 @@ def _open_writer(stream: Any, kind: str, schema: Any, header: bool, pa: Any) -> 
     return pa.csv.CSVWriter(stream, schema, write_options=how)
 
 
-def _as_narwhals(frame: Any) -> Any:
+def as_narwhals(frame: Any) -> Any:
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
     try:

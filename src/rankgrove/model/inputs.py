@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.columns import _fill_features, check_numeric, cut_frame, refuse_repeats
-from rankgrove.data.dataset import Dataset, _as_features, as_floats
-from rankgrove.data.frames import _as_narwhals
+from rankgrove.data.columns import check_numeric, cut_frame, fill_features, refuse_repeats
+from rankgrove.data.dataset import Dataset, as_features, as_floats
+from rankgrove.data.frames import as_narwhals
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.model.schema import Schema
 
@@ -24,11 +24,11 @@ def features_of(data: Any, schema: Schema) -> NDArray[np.float32]:
         if data.dtype == np.float32 and data.ndim == 2:
             matrix = np.ascontiguousarray(data)
         else:
-            matrix = _as_features(data, 0.0)
+            matrix = as_features(data, 0.0)
     elif isinstance(data, Dataset):
         matrix = np.ascontiguousarray(data.features, dtype=np.float32)
     elif isinstance(data, (list, tuple)) or hasattr(data, "tocsr"):
-        matrix = _as_features(data, 0.0)
+        matrix = as_features(data, 0.0)
     else:
         return _from_frame_or_array(data, schema)
     _check_width(matrix, schema)
@@ -85,7 +85,7 @@ def _check_width(matrix: NDArray[np.float32], schema: Schema) -> None:
 
 def _from_frame_or_array(data: Any, schema: Schema) -> NDArray[np.float32]:
     try:
-        table = _as_narwhals(data)
+        table = as_narwhals(data)
     except ParameterError:
         if not hasattr(data, "__array__"):
             raise ParameterError(
@@ -114,4 +114,4 @@ def _from_table(table: Any, schema: Schema) -> NDArray[np.float32]:
     if isinstance(table, nw.LazyFrame):
         table = table.select(features).collect()
     check_numeric(table, features)
-    return _fill_features(cut_frame(table, len(features)), features, len(table), None)
+    return fill_features(cut_frame(table, len(features)), features, len(table), None)
