@@ -18,7 +18,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, ParameterError, unknown_name
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.model.inputs import features_of
 from rankgrove.model.model import Model
@@ -94,7 +94,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         random_state: int = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
+        **unknown: Any,
     ) -> None:
+        self._refuse(unknown)
         self.objective = objective
         self.metric = metric
         self.n_estimators = n_estimators
@@ -123,6 +125,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def set_params(self, **params: Any) -> Ranker:
+        """Set parameters by name; one that does not exist is refused with the nearest one."""
+        self._refuse(params)
+        super().set_params(**params)
+        return self
+
+    @classmethod
+    def _refuse(cls, names: Iterable[str]) -> None:
+        known = cls._get_param_names()
+        for name in names:
+            if name not in known:
+                raise unknown_name("a parameter of Ranker", name, known)
 
     def parameters(self) -> Parameters:
         """The checked parameters of training."""

@@ -134,3 +134,9 @@ def test_other_number_of_features_is_refused_at_predict(data, ranker):
     for X in (data.features[:, :5], np.zeros((3, 7)), [[1.0]], scipy.sparse.csr_matrix((2, 5))):
         with pytest.raises(DataError, match="data must have the 6 features of the model"):
             ranker.predict(X)
+
+
+@pytest.mark.parametrize("call", [Ranker, Ranker().set_params])
+def test_a_misspelt_parameter_is_refused_with_the_nearest_one(call):
+    with pytest.raises(ParameterError, match="Got 'learning_rat'; did you mean 'learning_rate'"):
+        call(learning_rat=0.1)
