@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
 
 
 class RankgroveError(Exception):
@@ -59,6 +61,25 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
     near = difflib.get_close_matches(got, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return ParameterError(f"{what} must be one of {', '.join(names)}. Got {got!r}{hint}")
+
+
+def whole_number(
+    name: str, value: Any, least: int, most: int | None = None, *, none: bool = False
+) -> Any:
+    """A whole number as an int, refused if it is none or outside its range; or None, if it may be.
+
+    >>> whole_number("k", 0, 1)
+    Traceback (most recent call last):
+    rankgrove.errors.ParameterError: k must be a whole number, 1 or more. Got 0.
+    """
+    if none and value is None:
+        return None
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        rule = f"{least} or more" if most is None else f"from {least} to {most}"
+        also = ", or None" if none else ""
+        raise ParameterError(f"{name} must be a whole number, {rule}{also}. Got {value!r}.")
+    return int(value)
 
 
 def need_extra(package: str, extra: str, purpose: str) -> MissingExtraError:

@@ -8,13 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rankgrove.boosting.loop import Callback, Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.progress import Progress
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
 from rankgrove.trees.ensemble import Ensemble
@@ -121,11 +119,7 @@ class _Checkpoint:
     """Writes the model so far every so many trees."""
 
     def __init__(self, path: str | PathLike[str], every: int) -> None:
-        whole = isinstance(every, (int, np.integer)) and not isinstance(every, bool)
-        if not whole or every < 1:
-            raise ParameterError(
-                f"checkpoint_every must be a whole number, 1 or more. Got {every!r}."
-            )
+        whole_number("checkpoint_every", every, 1)
         folder = Path(path).absolute().parent
         if not folder.is_dir():
             raise ParameterError(f"checkpoint must be in a folder that exists. Got {folder}.")

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.errors import ParameterError, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
@@ -111,22 +111,22 @@ class Parameters:
         _list("categorical", self.categorical, "a list of features, by name or number")
         if not isinstance(self.monotone, Mapping):
             _list("monotone", self.monotone, "a mapping of features to signs, a list of signs")
-        _whole("n_estimators", self.n_estimators, 1)
+        whole_number("n_estimators", self.n_estimators, 1)
         _real("learning_rate", self.learning_rate, 0, above=True)
         _one_of("grower", self.grower, GROWERS)
-        _whole("max_leaves", self.max_leaves, 2)
-        _whole("max_depth", self.max_depth, 1, none=True)
-        _whole("min_samples_leaf", self.min_samples_leaf, 1)
+        whole_number("max_leaves", self.max_leaves, 2)
+        whole_number("max_depth", self.max_depth, 1, none=True)
+        whole_number("min_samples_leaf", self.min_samples_leaf, 1)
         for name in ("min_child_weight", "l2", "category_l2", "category_smoothing"):
             _real(name, getattr(self, name), 0)
-        _whole("max_bins", self.max_bins, 2, 255)
+        whole_number("max_bins", self.max_bins, 2, 255)
         for name in ("subsample", "colsample"):
             _real(name, getattr(self, name), 0, above=True, most=1)
         _one_of("sampling", self.sampling, SAMPLINGS)
         _one_of("split_gain", self.split_gain, SPLIT_GAINS)
-        _whole("max_categories", self.max_categories, 1)
-        _whole("early_stopping_rounds", self.early_stopping_rounds, 1, none=True)
-        _whole("random_state", self.random_state, 0, (1 << 63) - 1)
+        whole_number("max_categories", self.max_categories, 1)
+        whole_number("early_stopping_rounds", self.early_stopping_rounds, 1, none=True)
+        whole_number("random_state", self.random_state, 0, (1 << 63) - 1)
 
     @classmethod
     def from_names(cls, values: Mapping[str, Any]) -> Parameters:
@@ -220,16 +220,6 @@ def _list(name: str, value: Any, rule: str) -> None:
         raise ParameterError(f"{name} must be {rule}, or None. Got {value!r}.")
 
 
-def _whole(name: str, value: Any, least: int, most: int | None = None, none: bool = False) -> None:
-    if none and value is None:
-        return
-    fine = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not fine or value < least or (most is not None and value > most):
-        rule = f"{least} or more" if most is None else f"from {least} to {most}"
-        also = ", or None" if none else ""
-        raise ParameterError(f"{name} must be a whole number, {rule}{also}. Got {value!r}.")
-
-
 def _real(name: str, value: Any, least: float, above: bool = False, most: float = math.inf) -> None:
     fine = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if (
@@ -261,7 +251,7 @@ def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[st
                 raise unknown_name(f"a feature of {name}", feature, feature_names)
             numbers.append(feature_names.index(feature))
         else:
-            _whole(f"a feature of {name}", feature, 0, len(feature_names) - 1)
+            whole_number(f"a feature of {name}", feature, 0, len(feature_names) - 1)
             numbers.append(int(feature))
     if len(set(numbers)) != len(numbers):
         raise ParameterError(f"{name} must name a feature once. Got one twice in {list(chosen)}.")

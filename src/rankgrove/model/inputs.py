@@ -64,15 +64,6 @@ def base_of(
     return base
 
 
-def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """A whole number in its range, refused if it is none or outside."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
-        limits = f"{least} or more" if most is None else f"from {least} to {most}"
-        raise ParameterError(f"{name} must be a whole number, {limits}. Got {value!r}.")
-    return int(value)
-
-
 def _check_width(matrix: NDArray[np.float32], schema: Schema) -> None:
     if matrix.shape[1] != schema.n_features:
         raise DataError(

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metric
@@ -26,7 +26,7 @@ from rankgrove.model.importance import (
     shuffled_drops,
     tree_importance,
 )
-from rankgrove.model.inputs import base_of, features_of, whole_number
+from rankgrove.model.inputs import base_of, features_of
 from rankgrove.model.schema import Schema
 from rankgrove.trees.contributions import contributions
 from rankgrove.trees.ensemble import Ensemble
@@ -270,7 +270,7 @@ class Model:
     def _tree_number(self, number: Any) -> int:
         if self.n_trees == 0:
             raise ParameterError(f"a tree must be asked of a model with trees. Got {self!r}.")
-        return whole_number("the number of a tree", number, 0, self.n_trees - 1)
+        return int(whole_number("the number of a tree", number, 0, self.n_trees - 1))
 
     def __repr__(self) -> str:
         base = ", needs base scores" if self.schema.needs_base_scores else ""
