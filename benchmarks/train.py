@@ -83,7 +83,7 @@ class Spent:
         return {
             "trees": len(self._training.trees),
             **self._training.phases.seconds,
-            **getattr(self._training._grower, "cycles", {}),
+            **self._training.cycles,
         }
 
     def table(self) -> str:
@@ -97,7 +97,7 @@ class Spent:
             rate = clock_rate() * THREADS
             whole |= {word: ticks / rate for word, ticks in parts.items()}
             inside = sum(ticks / rate for ticks in parts.values())
-            whole["rest of growing: Python, waiting, large partitions"] = spent["grow"] - inside
+            whole["rest of growing: choosing, waiting"] = spent["grow"] - inside
         else:
             whole["grow (histogram, split, partition)"] = spent["grow"]
         whole |= {"update": spent["update"], "sample": spent["sample"]}

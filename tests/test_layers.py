@@ -45,9 +45,10 @@ ONLY_FOR = {"cli": {"cli", "__main__"}, "numba": {"_jit"}}
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "generated_jit", "jitclass"}
 FORBIDDEN_MODES = {"parallel", "fastmath"}
 
-# What a kernel may call by a bare name besides the kernels of its file: the cache sees no change
-# in another file, so only what compiles to one instruction may come from there.
-INTRINSICS = {"prefetch", "cycles"}
+# What a kernel may call by a bare name besides kernels: what compiles to an instruction or two.
+INTRINSICS = {
+    "prefetch", "cycles", "atomic_load", "atomic_store", "atomic_add", "pause", "give_way",
+}  # fmt: skip
 KERNEL_LIBRARIES = {"numpy", "math"}
 
 
@@ -132,6 +133,19 @@ def is_kernel(node: ast.AST) -> bool:
     )
 
 
+def imported_kernels(tree: ast.AST) -> set[str]:
+    """The kernels of other files of the package that are imported under their own names."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rankgrove."):
+            path = SOURCE.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
+            if path.exists():
+                other = ast.parse(path.read_text(encoding="utf-8"))
+                kernels = {inner.name for inner in ast.walk(other) if is_kernel(inner)}
+                found |= {a.name for a in node.names if a.asname is None and a.name in kernels}
+    return found
+
+
 def kernel_violations(tree: ast.AST, module: str) -> Iterator[str]:
     kernels = [node for node in ast.walk(tree) if is_kernel(node)]
     origin: dict[str, str] = {}
@@ -140,7 +154,8 @@ def kernel_violations(tree: ast.AST, module: str) -> Iterator[str]:
             base = "" if isinstance(node, ast.Import) else f"{'.' * node.level}{node.module or ''}"
             for alias in node.names:
                 origin[alias.asname or alias.name.split(".")[0]] = base or alias.name
-    allowed = {kernel.name for kernel in kernels} | set(vars(builtins)) | INTRINSICS
+    allowed = {kernel.name for kernel in kernels} | imported_kernels(tree)
+    allowed |= set(vars(builtins)) | INTRINSICS
     for kernel in kernels:
         for call in (node for node in ast.walk(kernel) if isinstance(node, ast.Call)):
             root = call.func

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable
@@ -61,10 +62,7 @@ class Kernel:
 
     def _resolve(self) -> None:
         with _resolving:
-            for other in _kernels_of_module.pop(self.py_func.__module__, []):
-                dispatcher = _compile(other.py_func)
-                other.py_func.__globals__[other.py_func.__name__] = dispatcher
-                other._dispatcher = dispatcher
+            _make_dispatchers(self.py_func.__globals__)
 
     @property
     def signatures(self) -> list[Any]:
@@ -75,6 +73,38 @@ class Kernel:
 def kernel(function: Callable[..., Any]) -> Any:
     """Mark a function as a kernel: serial, compiled on first call, without the interpreter lock."""
     return Kernel(function)
+
+
+def _make_dispatchers(names: dict[str, Any]) -> None:
+    """Make the dispatchers of a module's kernels, and before them of those they call elsewhere.
+
+    Numba looks for changes in a kernel's own file only before it takes compiled code from the
+    cache. What comes from other files is inside that code, so their state has to agree too.
+    """
+    module = names["__name__"]
+    kernels = _kernels_of_module.pop(module, [])
+    stamps = {}
+    for name, other in list(names.items()):
+        function = getattr(other, "py_func", None)
+        if function is None or function.__module__ == module:
+            continue
+        if isinstance(other, Kernel):
+            if other._dispatcher is None:
+                other._resolve()
+            names[name] = other._dispatcher
+        stamps[function.__module__] = _stamp(names[name])
+    for one in kernels:
+        dispatcher = _compile(one.py_func)
+        if stamps and (own := _stamp(dispatcher)) is not None:
+            dispatcher._cache._cache_file._source_stamp = (own, *sorted(stamps.items()))
+        names[one.py_func.__name__] = dispatcher
+        one._dispatcher = dispatcher
+
+
+def _stamp(dispatcher: Any) -> Any:
+    """What tells Numba's cache that a kernel's file has changed; None if nothing is cached."""
+    file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    return None if file is None else file._source_stamp
 
 
 class _CompileNotice(event.Listener):
@@ -217,16 +247,11 @@ def chunk_queries(offsets: np.ndarray, documents: int) -> np.ndarray:
     return np.unique(np.concatenate([[0], bounds, [n_queries]]).clip(0, n_queries)).astype(np.int64)
 
 
-@intrinsic
-def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """In a kernel: ask for the cache line of a one-dimensional array's element ahead of its use."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_type = signature.args[0]
-        struct = context.make_array(array_type)(context, builder, arguments[0])
-        place = cgutils.get_item_pointer(
-            context, builder, array_type, struct, [arguments[1]], wraparound=False
-        )
+        place = _pointer(context, builder, signature, arguments)
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
         function = cgutils.get_or_insert_function(
             builder.module,
@@ -238,6 +263,9 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def _cycles(typing_context: Any) -> Any:
@@ -253,6 +281,89 @@ def _cycles(typing_context: Any) -> Any:
 
 
 cycles: Any = intrinsic(_cycles)
+
+
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """The address of an element of a one-dimensional array, the first two arguments."""
+    array_type = signature.args[0]
+    struct = context.make_array(array_type)(context, builder, arguments[0])
+    return cgutils.get_item_pointer(
+        context, builder, array_type, struct, [arguments[1]], wraparound=False
+    )
+
+
+def _atomic_load(typing_context: Any, array: Any, index: Any) -> Any:
+    """In a kernel: an element of an int64 array that another thread may be writing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        return builder.load_atomic(place, "seq_cst", 8)
+
+    return types.int64(array, index), generate
+
+
+atomic_load: Any = intrinsic(_atomic_load)
+
+
+def _atomic_store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """In a kernel: write an element of an int64 array, after all that was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        builder.store_atomic(arguments[2], place, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, types.int64), generate
+
+
+atomic_store: Any = intrinsic(_atomic_store)
+
+
+def _atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """In a kernel: add to an element of an int64 array in one step; what it was before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", place, arguments[2], "seq_cst")
+
+    return types.int64(array, index, types.int64), generate
+
+
+atomic_add: Any = intrinsic(_atomic_add)
+
+
+def _give_way(typing_context: Any) -> Any:
+    """In a kernel that waits for another thread: let it run, if it has to run here."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if os.name == "posix":
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.IntType(32), []), "sched_yield"
+            )
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+give_way: Any = intrinsic(_give_way)
+
+
+def _pause(typing_context: Any) -> Any:
+    """In a kernel that waits for another thread: leave the processor's units to others."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine() in ("x86_64", "AMD64"):
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), []), "llvm.x86.sse2.pause"
+            )
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+pause: Any = intrinsic(_pause)
 
 
 def as_input(array: Any, dtype: Any) -> np.ndarray:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from rankgrove.trees import grower as grower_module
-from rankgrove.trees import partition
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
+from rankgrove.trees.growth import TICKET
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
 from rankgrove.trees.predict import Scorer
 from rankgrove.trees.quantise import quantise
@@ -36,7 +36,9 @@ def make_forces(features, seed=0):
     return forces + rng.normal(size=N_ROWS), 10.0 ** rng.uniform(-2, 0, N_ROWS)
 
 
-def grow_both(options, *, signs=None, categorical=(13, 16), sample=None, allowed=None, seed=0):
+def grow_both(
+    options, *, signs=None, categorical=(13, 16), sample=None, allowed=None, seed=0, n_jobs=2
+):
     features = make_features(seed)
     bins = Bins.fit(features, 40, categorical=categorical)
     matrix = encode(features, bins, by_feature=True)
@@ -47,32 +49,37 @@ def grow_both(options, *, signs=None, categorical=(13, 16), sample=None, allowed
     allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
     codes = matrix.codes[:, matrix.slots]
     expected = naive_grower.grow(codes, packed, rows, bins, options, unit[1], signs, allowed)
-    engine = Grower(matrix, bins, options, signs=signs, n_jobs=2)
+    engine = Grower(matrix, bins, options, signs=signs, n_jobs=n_jobs)
     order = rows.copy()
     grown = engine.grow(packed, unit, order, allowed)
     return expected, grown, order, (features, matrix, bins, forces, curvatures, unit)
 
 
+def rows_below(grown, order, child):
+    """The rows of a child: of a leaf, or of all leaves under a split."""
+    if child < 0:
+        return set(order[grown.start[~child] : grown.end[~child]])
+    below = (rows_below(grown, order, side[child]) for side in (grown.left, grown.right))
+    return set.union(*below)
+
+
 def assert_same_tree(expected, grown, order, matrix):
     root, splits = expected
-    assert len(grown.nodes) == len(splits)
+    assert len(grown.places) == len(splits)
     number = {id(node): at for at, node in enumerate(splits)}
-    for at, (naive, node) in enumerate(zip(splits, grown.nodes, strict=True)):
-        assert matrix.features[node.cut[0]] == naive.feature
-        left, right = node.children
+    for at, naive in enumerate(splits):
+        assert matrix.features[grown.places[at]] == naive.feature
         # The cut is found among equal ones by the codes that occur; rows decide.
-        assert set(order[left.start : left.end]) == set(naive.children[0].rows)
-        assert set(order[right.start : right.end]) == set(naive.children[1].rows)
         for child, naive_child in zip(
             (grown.left[at], grown.right[at]), naive.children, strict=True
         ):
+            assert rows_below(grown, order, child) == set(naive_child.rows)
             assert (child >= 0) == (id(naive_child) in number)
             if child >= 0:
                 assert child == number[id(naive_child)]
-    leaves = grown.leaves
-    assert sum(leaf.n_rows for leaf in leaves) == len(root.rows)
-    for leaf in leaves:
-        assert np.all(np.diff(order[leaf.start : leaf.end]) > 0)
+    assert (grown.end - grown.start).sum() == len(root.rows)
+    for start, end in zip(grown.start, grown.end, strict=True):
+        assert np.all(np.diff(order[start:end]) > 0)
 
 
 OPTIONS = {
@@ -92,7 +99,7 @@ OPTIONS = {
 def test_tree_equals_the_plain_growers(name, seed):
     options = TreeOptions(**{"max_leaves": 25, **OPTIONS[name]})
     expected, grown, order, parts = grow_both(options, seed=seed)
-    assert len(grown.nodes) > 5
+    assert len(grown.places) > 5
     assert_same_tree(expected, grown, order, parts[1])
 
 
@@ -112,44 +119,52 @@ def test_monotone_tree_equals_the_plain_growers():
     options = TreeOptions(max_leaves=25, min_samples_leaf=10)
     expected, grown, order, parts = grow_both(options, signs=signs)
     assert_same_tree(expected, grown, order, parts[1])
-    assert any(leaf.low > -np.inf or leaf.high < np.inf for leaf in grown.leaves)
+    assert np.isfinite(grown.low).any() or np.isfinite(grown.high).any()
 
 
-def test_large_nodes_are_divided_in_parts_to_the_same_tree(monkeypatch):
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, 8])
+@pytest.mark.parametrize("few_rows", [0, 50])
+def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(monkeypatch, n_jobs, few_rows):
     options = TreeOptions(max_leaves=25)
     _, whole, order, parts = grow_both(options)
-    monkeypatch.setattr(partition, "PART_ROWS", 64)
-    monkeypatch.setattr(grower_module, "_LARGE", 64)
-    monkeypatch.setattr(grower_module, "_LEAST_WORK", 100)
-    expected, cut, order_of_parts, _ = grow_both(options)
+    monkeypatch.setattr(grower_module, "_PART_ROWS", 64)
+    monkeypatch.setattr(grower_module, "_FEW_ROWS", few_rows)
+    expected, cut, order_of_parts, _ = grow_both(options, n_jobs=n_jobs)
     assert_same_tree(expected, cut, order_of_parts, parts[1])
     assert np.array_equal(order, order_of_parts)
     assert np.array_equal(whole.tables, cut.tables)
-    assert [node.gain for node in whole.nodes] == [node.gain for node in cut.nodes]
+    assert np.array_equal(whole.gains, cut.gains)
 
 
-@pytest.mark.parametrize("batch", [1, 3, 50])
-def test_tree_does_not_depend_on_how_many_nodes_are_expanded_ahead(monkeypatch, batch):
-    options = TreeOptions(max_leaves=25)
-    _, usual, order, _ = grow_both(options)
-    monkeypatch.setattr(grower_module, "_BATCH_NODES", batch)
-    _, other, other_order, _ = grow_both(options)
-    assert np.array_equal(usual.tables, other.tables)
-    assert np.array_equal(order, other_order)
+def test_an_error_in_one_thread_ends_the_others_and_is_raised(monkeypatch):
+    real = grower_module.grow
+
+    def fail_as_helper(state, layout, how, worker, unit):
+        if worker == 1:
+            # As if it had taken a task and never finished it.
+            while state.team[TICKET] == 0:
+                pass
+            state.team[TICKET] += 1
+            raise RuntimeError("no more")
+        return real(state, layout, how, worker, unit)
+
+    monkeypatch.setattr(grower_module, "grow", fail_as_helper)
+    with pytest.raises(RuntimeError, match="no more"):
+        grow_both(TreeOptions(max_leaves=25))
 
 
 def test_every_leaf_has_the_rows_that_it_must_though_curvatures_differ():
     for fewest in (1, 5, 40):
         options = TreeOptions(max_leaves=200, min_samples_leaf=fewest, min_child_weight=0.0)
         _, grown, _, _ = grow_both(options)
-        assert min(leaf.n_rows for leaf in grown.leaves) >= fewest
+        assert (grown.end - grown.start).min() >= fewest
 
 
 def test_leaf_values_are_newton_steps_of_the_unrounded_numbers():
     _, grown, order, (_, _, _, forces, curvatures, unit) = grow_both(TreeOptions(max_leaves=9))
     values = leaf_values(grown, order, forces, curvatures, l2=0.5, unit=unit[0] / unit[1])
-    for leaf, value in zip(grown.leaves, values, strict=True):
-        rows = order[leaf.start : leaf.end]
+    for start, end, value in zip(grown.start, grown.end, values, strict=True):
+        rows = order[start:end]
         expected = forces[rows].sum() / (curvatures[rows].sum() + 0.5)
         assert value == pytest.approx(expected, rel=1e-12)
 
@@ -174,7 +189,7 @@ def test_nothing_to_split_gives_one_leaf():
     packed, unit = quantise(np.ones(50), np.ones(50), 0, 1)
     rows = np.arange(50, dtype=np.int32)
     grown = Grower(matrix, bins, TreeOptions()).grow(packed, unit, rows, np.ones(2, np.bool_))
-    assert len(grown.leaves) == 1
+    assert grown.n_leaves == 1
     values = leaf_values(grown, rows, np.ones(50), np.ones(50), l2=0.0, unit=1.0)
     assert values.tolist() == [1.0]
     scores = np.zeros(50)

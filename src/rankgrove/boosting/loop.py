@@ -166,6 +166,12 @@ class Training:
         return Ensemble.from_trees(self.trees)
 
     @property
+    def cycles(self) -> dict[str, int]:
+        """Processor cycles of all threads for the parts of growing: divide, sum and scan."""
+        spent = self._grower.cycles.sum(axis=0).tolist()
+        return dict(zip(("divide", "sum", "scan"), spent, strict=False))
+
+    @property
     def history(self) -> History:
         return self.validation.history
 

@@ -39,7 +39,7 @@ def leaf_values(
     did not look at them, and a leaf without any gets 0. `unit` is what the bounds of nodes are
     counted in.
     """
-    parts = make_parts([(leaf.start, leaf.end) for leaf in grown.leaves])
+    parts = make_parts(grown.start, grown.end)
     sums = np.empty((len(parts), 2))
     rows = as_input(rows, np.int32)
     forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
@@ -48,13 +48,11 @@ def leaf_values(
         parts,
         resolve_n_jobs(n_jobs),
     )
-    n_leaves = len(grown.leaves)
+    n_leaves = grown.n_leaves
     force = np.bincount(parts[:, 0], sums[:, 0], n_leaves)
     weight = np.maximum(np.bincount(parts[:, 0], sums[:, 1], n_leaves), least) + l2
     values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
-    low = np.array([leaf.low for leaf in grown.leaves]) * unit
-    high = np.array([leaf.high for leaf in grown.leaves]) * unit
-    clipped: Floats = np.clip(values, low, high)
+    clipped: Floats = np.clip(values, grown.low * unit, grown.high * unit)
     return clipped
 
 
@@ -66,7 +64,7 @@ def add_to_scores(
     n_jobs: int | None = None,
 ) -> None:
     """Add to the scores of the rows that the tree was grown on the values of their leaves."""
-    parts = make_parts([(leaf.start, leaf.end) for leaf in grown.leaves])
+    parts = make_parts(grown.start, grown.end)
     rows, values = as_input(rows, np.int32), as_input(values, np.float64)
     run_parts(
         lambda a, b: add_to_parts(rows, parts, values, a, b, scores),
@@ -98,7 +96,6 @@ def walk(
 def to_tree(grown: GrownTree, matrix: BinnedMatrix, bins: Bins, values: Floats) -> Tree:
     """The tree in terms of values of features instead of codes."""
     feature = matrix.features[grown.places]
-    bin_ = np.array([node.cut[1] for node in grown.nodes], dtype=np.int64)
     by_category = bins.kinds[feature] == CATEGORICAL
     category_set = np.where(by_category, np.cumsum(by_category) - 1, NO_SET)
     bits = grown.tables[by_category].reshape(-1, SET_WORDS, 32).astype(np.uint32)
@@ -106,13 +103,13 @@ def to_tree(grown: GrownTree, matrix: BinnedMatrix, bins: Bins, values: Floats) 
     edges = np.append(bins.edges, np.full((len(bins.edges), 1), np.inf, np.float32), axis=1)
     return Tree(
         feature=feature.astype(np.int32),
-        threshold=np.where(by_category, 0, edges[feature, bin_]).astype(np.float32),
+        threshold=np.where(by_category, 0, edges[feature, grown.bins]).astype(np.float32),
         missing_left=grown.tables[:, 255].copy(),
         left=grown.left,
         right=grown.right,
         category_set=category_set.astype(np.int32),
-        gain=np.array([node.gain for node in grown.nodes], dtype=np.float64),
+        gain=grown.gains,
         value=values,
-        count=np.array([leaf.n_rows for leaf in grown.leaves], dtype=np.int64),
+        count=grown.end - grown.start,
         category_sets=(bits << np.arange(32, dtype=np.uint32)).sum(axis=2, dtype=np.uint32),
     )

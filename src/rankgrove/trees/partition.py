@@ -1,17 +1,16 @@
-"""Rows in parts of bounded size: dividing large nodes, summing leaves, adding to scores."""
+"""Rows in parts of bounded size: summing leaves, adding their values to scores."""
 
 # mypy: disable-error-code="assignment"
 # (Numba gives the variables of kernels their types.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
-from rankgrove.trees.expand import divide_parts, put_parts_back
 
 # Parts of this many rows are divided, summed or walked at a time: some 0.1 ms of work.
 PART_ROWS = 1 << 14
@@ -51,14 +50,14 @@ def walk_rows(codes, places, tables, left, right, values, first, last, scores):
         scores[row] += values[~node]
 
 
-def make_parts(stretches: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+def make_parts(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """Cut stretches of rows into parts (stretch, start, end) of bounded size."""
-    parts = [
-        (number, first, min(first + PART_ROWS, end))
-        for number, (start, end) in enumerate(stretches)
-        for first in range(start, end, PART_ROWS)
-    ]
-    return as_input(np.array(parts, dtype=np.int64).reshape(-1, 3), np.int64)
+    n_parts = -(-(end - start) // PART_ROWS)
+    stretch = np.repeat(np.arange(len(start)), n_parts)
+    first = np.arange(len(stretch)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+    first = start[stretch] + first * PART_ROWS
+    last = np.minimum(first + PART_ROWS, end[stretch])
+    return as_input(np.stack([stretch, first, last], axis=1), np.int64)
 
 
 def run_parts(task: Callable[[int, int], None], parts: NDArray[np.int64], n_jobs: int) -> None:
@@ -67,39 +66,3 @@ def run_parts(task: Callable[[int, int], None], parts: NDArray[np.int64], n_jobs
     bounds = np.searchsorted(ends, np.arange(PART_ROWS, ends[-1], PART_ROWS)) + 1
     at = np.unique(np.concatenate([[0], bounds, [len(parts)]])).tolist()
     run_chunks(lambda c: task(at[c], at[c + 1]), len(at) - 1, n_jobs)
-
-
-def divide(
-    column: NDArray[np.uint8],
-    table: NDArray[np.uint8],
-    rows: NDArray[np.int32],
-    spare: NDArray[np.int32],
-    start: int,
-    end: int,
-    n_jobs: int,
-) -> tuple[int, int]:
-    """Divide a stretch of rows; how many went left, and the cycles that all threads spent.
-
-    The table says which codes go left.
-    """
-    parts = make_parts([(start, end)])
-    table = as_input(table, np.uint8)
-    n_left = np.empty(len(parts), dtype=np.int64)
-    spent = np.zeros(len(parts), dtype=np.int64)
-
-    def task(first: int, last: int) -> None:
-        spent[first] += divide_parts(column, table, rows, spare, parts, first, last, n_left)
-
-    run_parts(task, parts, n_jobs)
-    counts = as_input(n_left, np.int64)
-    before = np.cumsum(n_left) - n_left
-    left_at = as_input(start + before, np.int64)
-    # Rows of the parts before, less those that went left, stand after all left ones.
-    n_all = int(n_left.sum())
-    right_at = as_input(n_all + parts[:, 1] - before, np.int64)
-
-    def put(first: int, last: int) -> None:
-        spent[first] += put_parts_back(rows, spare, parts, counts, left_at, right_at, first, last)
-
-    run_parts(put, parts, n_jobs)
-    return n_all, int(spent.sum())

@@ -1,0 +1,343 @@
+"""The best cut of a node in its histograms.
+
+The gain of a split, up to what is the same for all splits of a node, is
+`F_l^2 / (C_l + l2) + F_r^2 / (C_r + l2)` of the sums of forces F and curvatures C.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import kernel
+from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
+
+# How a candidate splits: values up to a bin go left, and missing values right or left; or the
+# first categories in rising, or falling, order of their statistic go left.
+MISSING_RIGHT, MISSING_LEFT, RISING, FALLING = range(4)
+
+# The rules of splitting, in units of the sums: the least curvature of a child, l2, the fewest rows
+# of a child; for categories, what is added to l2, to the curvature of one category, and how many
+# go left at most; the depth from which on nodes are not split. For one node, AT_LEAST also holds
+# for the estimated number of rows, and RARE is the least curvature of a category that may go left.
+AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE = range(8)
+N_RULES = 8
+
+
+class Layout(NamedTuple):
+    """What kernels know of the features: by block, by place in the matrix, by feature."""
+
+    block_kinds: NDArray[np.int64]
+    block_bins: NDArray[np.int64]
+    features: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+    n_bins: NDArray[np.int64]
+    signs: NDArray[np.float64]
+
+
+@kernel
+def _scan(histogram, n_bins, total, at_least, l2, sums, gains, bins):
+    """Try every cut of 16 features; `sums` is what lies left before the first bin."""
+    total_force = np.float64(total >> 32)
+    total_curvature = np.float64(total & 0xFFFFFFFF)
+    for b in range(n_bins):
+        row = histogram[b]
+        for f in range(16):
+            left = sums[f] + row[f]
+            sums[f] = left
+            force = np.float64(left >> 32)
+            curvature = np.float64(left & 0xFFFFFFFF)
+            other_force = total_force - force
+            other_curvature = total_curvature - curvature
+            x = curvature + l2
+            y = other_curvature + l2
+            gain = (force * force * y + other_force * other_force * x) / (x * y)
+            allowed = (curvature >= at_least) & (other_curvature >= at_least)
+            better = allowed & (gain > gains[f])
+            gains[f] = gain if better else gains[f]
+            bins[f] = b if better else bins[f]
+
+
+@kernel
+def _scan_counted(
+    histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains, bins
+):  # fmt: skip
+    """As `_scan`, with the rows on each side counted."""
+    total_force = np.float64(total >> 32)
+    total_curvature = np.float64(total & 0xFFFFFFFF)
+    for b in range(n_bins):
+        row = histogram[b]
+        row_counts = counts[b]
+        for f in range(16):
+            left = sums[f] + row[f]
+            sums[f] = left
+            n_left = counted[f] + row_counts[f]
+            counted[f] = n_left
+            force = np.float64(left >> 32)
+            curvature = np.float64(left & 0xFFFFFFFF)
+            other_force = total_force - force
+            other_curvature = total_curvature - curvature
+            x = curvature + l2
+            y = other_curvature + l2
+            gain = (force * force * y + other_force * other_force * x) / (x * y)
+            allowed = (curvature >= at_least) & (other_curvature >= at_least)
+            allowed = allowed & (n_left >= fewest) & (n_rows - n_left >= fewest)
+            better = allowed & (gain > gains[f])
+            gains[f] = gain if better else gains[f]
+            bins[f] = b if better else bins[f]
+
+
+@kernel
+def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rules, floats, ints):
+    """The best cut of each numeric feature of a block: gains in floats[0], then bins, kinds."""
+    gains, sums, bins, kinds, others, counted = (
+        floats[0], ints[0], ints[1], ints[2], ints[3], ints[4]
+    )  # fmt: skip
+    at_least, l2, fewest = rules[AT_LEAST], rules[L2], np.int64(rules[FEWEST])
+    for f in range(16):
+        gains[f] = 0.0
+        bins[f] = 0
+        kinds[f] = MISSING_RIGHT
+    for kind in range(2 if block_kind == WITH_MISSING else 1):
+        for f in range(16):
+            sums[f] = histogram[255, f] if kind == MISSING_LEFT else 0
+            counted[f] = counts[255, f] if kind == MISSING_LEFT else 0
+            others[f] = -1
+        if exact:
+            _scan_counted(
+                histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted,
+                gains, others
+            )  # fmt: skip
+        else:
+            _scan(histogram, n_bins, total, at_least, l2, sums, gains, others)
+        for f in range(16):
+            if others[f] >= 0:
+                bins[f] = others[f]
+                kinds[f] = kind
+
+
+@kernel
+def _bounded_term(force, weight, bounds):
+    """What a node adds to the gain: F^2 / weight unless its value has to be another."""
+    value = min(max(force / weight, bounds[0]), bounds[1])
+    return (2 * force - weight * value) * value
+
+
+@kernel
+def _lost_by_bounds(total, l2, bounds):
+    """By how much the bounds lower a node's own term, which its cuts are compared with."""
+    force = np.float64(total >> 32)
+    weight = np.float64(total & 0xFFFFFFFF) + l2
+    if weight <= 0 or (bounds[0] == -np.inf and bounds[1] == np.inf):
+        return 0.0
+    return force * force / weight - _bounded_term(force, weight, bounds)
+
+
+@kernel
+def _bounded_gain(left, total, counted, n_rows, rules, sign, bounds):
+    """The gain of one cut under all rules, or -inf where one forbids it.
+
+    The number of rows on the left, `counted`, is -1 where it is not known. `sign` is that of
+    the feature's monotone constraint or 0; `bounds` hold the leaf values, all in units.
+    """
+    at_least, l2, fewest = rules[AT_LEAST], rules[L2], rules[FEWEST]
+    force = np.float64(left >> 32)
+    curvature = np.float64(left & 0xFFFFFFFF)
+    other_force = np.float64(total >> 32) - force
+    other_curvature = np.float64(total & 0xFFFFFFFF) - curvature
+    if curvature < at_least or other_curvature < at_least:
+        return -np.inf
+    if counted >= 0 and (counted < fewest or n_rows - counted < fewest):
+        return -np.inf
+    x = curvature + l2
+    y = other_curvature + l2
+    value = min(max(force / x, bounds[0]), bounds[1])
+    other = min(max(other_force / y, bounds[0]), bounds[1])
+    if sign * (other - value) < 0:
+        return -np.inf
+    if bounds[0] == -np.inf and bounds[1] == np.inf:
+        # As in `_scan`, to the bit: equal cuts of other blocks must stay equal.
+        return (force * force * y + other_force * other_force * x) / (x * y)
+    return _bounded_term(force, x, bounds) + _bounded_term(other_force, y, bounds)
+
+
+@kernel
+def _scan_carefully(
+    histogram, counts, exact, column, n_bins, missing, total, n_rows, rules, sign, bounds, lost
+):  # fmt: skip
+    """The best cut of one numeric feature under all rules: (gain, bin, kind)."""
+    best, best_bin, best_kind = 0.0, 0, MISSING_RIGHT
+    for kind in range(2 if missing else 1):
+        left = np.int64(0)
+        counted = np.int64(0)
+        if kind == MISSING_LEFT:
+            left += histogram[255, column]
+            counted += counts[255, column]
+        for b in range(n_bins):
+            left += histogram[b, column]
+            counted += counts[b, column]
+            known = counted if exact else np.int64(-1)
+            gain = lost + _bounded_gain(left, total, known, n_rows, rules, sign, bounds)
+            if gain > best:
+                best, best_bin, best_kind = gain, b, kind
+    return best, best_bin, best_kind
+
+
+@kernel
+def sort_categories(histogram, column, n_bins, rules, order):
+    """Categories with enough curvature, in rising order of force / (curvature + smoothing).
+
+    OUT: order, the codes. Returns how many. Those left out go right with the unknown ones.
+    """
+    smoothing, at_least = rules[SMOOTHING], rules[RARE]
+    n = 0
+    keys = np.empty(256)
+    for b in range(n_bins):
+        force = np.float64(histogram[b, column] >> 32)
+        curvature = np.float64(histogram[b, column] & 0xFFFFFFFF)
+        if curvature >= at_least and curvature > 0:
+            key = force / (curvature + smoothing)
+            i = n
+            while i > 0 and keys[i - 1] > key:
+                keys[i] = keys[i - 1]
+                order[i] = order[i - 1]
+                i -= 1
+            keys[i] = key
+            order[i] = b
+            n += 1
+    return n
+
+
+@kernel
+def _scan_categories(
+    histogram, counts, exact, column, n_bins, total, n_rows, rules, bounds, lost, order
+):
+    """The best set of categories of one feature: (gain, how many less one, direction)."""
+    n = sort_categories(histogram, column, n_bins, rules, order)
+    own = np.empty(N_RULES)
+    for rule in range(N_RULES):
+        own[rule] = rules[rule]
+    own[L2] += rules[CATEGORY_L2]
+    most = min(np.int64(rules[MOST_CATEGORIES]), (n + 1) // 2 if n > 1 else n)
+    best, best_bin, best_kind = 0.0, 0, RISING
+    for kind in (RISING, FALLING):
+        left = np.int64(0)
+        counted = np.int64(0)
+        for i in range(most):
+            code = order[i] if kind == RISING else order[n - 1 - i]
+            left += histogram[code, column]
+            counted += counts[code, column]
+            known = counted if exact else np.int64(-1)
+            gain = lost + _bounded_gain(left, total, known, n_rows, own, 0.0, bounds)
+            if gain > best:
+                best, best_bin, best_kind = gain, i, kind
+    return best, best_bin, best_kind
+
+
+@kernel
+def _scan_block_carefully(
+    histogram, counts, exact, block, layout, total, n_rows, rules, bounds, floats, ints
+):  # fmt: skip
+    """As `_scan_block`, under all rules: exact counts, monotone features, categories."""
+    order = ints[3:].reshape(256)
+    lost = _lost_by_bounds(total, rules[L2], bounds)
+    for f in range(16):
+        feature = layout.features[block * 16 + f]
+        floats[0, f] = 0.0
+        if feature < 0:
+            continue
+        if layout.kinds[feature] == CATEGORICAL:
+            found = _scan_categories(
+                histogram, counts, exact, f, layout.n_bins[feature], total, n_rows, rules, bounds,
+                lost, order
+            )  # fmt: skip
+        else:
+            missing = layout.kinds[feature] == WITH_MISSING
+            found = _scan_carefully(
+                histogram, counts, exact, f, layout.n_bins[feature], missing, total, n_rows, rules,
+                layout.signs[feature], bounds, lost
+            )  # fmt: skip
+        floats[0, f] = found[0]
+        ints[1, f] = found[1]
+        ints[2, f] = found[2]
+
+
+@kernel
+def left_of(histogram, column, n_bins, bin_, kind, rules, table):
+    """Which codes go left under a split, into `table`; returns the packed sum of their rows."""
+    table[:] = 0
+    if kind < RISING:
+        table[: bin_ + 1] = 1
+        table[255] = kind == MISSING_LEFT
+    else:
+        order = np.empty(256, np.int64)
+        n = sort_categories(histogram, column, n_bins, rules, order)
+        for i in range(bin_ + 1):
+            table[order[i] if kind == RISING else order[n - 1 - i]] = 1
+    total = np.int64(0)
+    for code in range(256):
+        if table[code]:
+            total += histogram[code, column]
+    return total
+
+
+@kernel
+def node_rules(rules, curvature, n_rows, out):
+    """The rules for one node: the number of rows of a bin is estimated from its curvature."""
+    for rule in range(N_RULES):
+        out[rule] = rules[rule]
+    by_row = curvature / max(n_rows, 1)
+    out[AT_LEAST] = max(rules[AT_LEAST], (rules[FEWEST] - 0.5) * by_row, 1.0)
+    out[RARE] = rules[RARE] * by_row
+
+
+@kernel
+def middle_of_children(total, left_total, l2, low, high):
+    """Where a monotone split parts the values of its children: at the mean of the two."""
+    middle = 0.0
+    for part in (left_total, total - left_total):
+        weight = np.float64(part & 0xFFFFFFFF) + l2
+        value = np.float64(part >> 32) / weight if weight > 0 else 0.0
+        middle += min(max(value, low), high) / 2
+    return middle
+
+
+@kernel
+def search_block(
+    histogram, counts, exact, block, total, n_rows, rules, bounds, careful, layout, allowed, floats,
+    ints, out
+):  # fmt: skip
+    """The best cut of a block: its gain, or 0; place, bin and kind into out."""
+    if careful or layout.block_kinds[block] == CATEGORICAL:
+        _scan_block_carefully(
+            histogram, counts, exact, block, layout, total, n_rows, rules, bounds, floats, ints
+        )  # fmt: skip
+    else:
+        _scan_block(
+            histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
+            n_rows, rules, floats, ints
+        )  # fmt: skip
+    return _choose(block, layout.features, allowed, floats, ints, out)
+
+
+@kernel
+def _choose(block, features, allowed, floats, ints, out):
+    """The best of what was found in a block; of equal ones the lower feature."""
+    best = 0.0
+    out[0] = -1
+    for f in range(16):
+        feature = features[block * 16 + f]
+        gain = floats[0, f]
+        if feature < 0 or not allowed[feature] or gain <= 0.0:
+            continue
+        if gain > best or (gain == best and feature < features[out[0]]):
+            best = gain
+            out[0] = block * 16 + f
+            out[1] = ints[1, f]
+            out[2] = ints[2, f]
+    return best

@@ -1,0 +1,86 @@
+"""How kernels are compiled and cached, and what threads tell each other in them."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from rankgrove._jit import atomic_add, atomic_load, atomic_store, give_way, kernel, pause
+
+CALLER = """
+from rankgrove._jit import kernel
+from callee import twice
+
+@kernel
+def caller(x):
+    return twice(x) + 1
+"""
+CALLEE = """
+from rankgrove._jit import kernel
+
+@kernel
+def twice(x):
+    return {factor} * x
+"""
+
+
+def run_caller(folder: Path) -> tuple[str, bool]:
+    """What the caller returns for 10, and whether its code came from the cache."""
+    program = (
+        "from caller import caller; import caller as m; print(caller(10), "
+        "sum(m.caller.stats.cache_hits.values()))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    value, hits = result.stdout.split()
+    return value, hits == "1"
+
+
+def test_code_from_the_cache_knows_of_changes_in_the_files_it_was_made_from(tmp_path):
+    (tmp_path / "caller.py").write_text(CALLER)
+    (tmp_path / "callee.py").write_text(CALLEE.format(factor=2))
+    assert run_caller(tmp_path) == ("21", False)
+    assert run_caller(tmp_path) == ("21", True)
+    (tmp_path / "callee.py").write_text(CALLEE.format(factor=2 * 50))
+    assert run_caller(tmp_path) == ("1001", False)
+    assert run_caller(tmp_path) == ("1001", True)
+
+
+@kernel
+def count_up(shared, times):
+    for _ in range(times):
+        atomic_add(shared, 0, 1)
+    atomic_add(shared, 1, 1)
+    while atomic_load(shared, 1) < 3:
+        pause()
+        give_way()
+    return atomic_load(shared, 0)
+
+
+@kernel
+def write(shared, value):
+    atomic_store(shared, 2, value)
+
+
+def test_threads_count_together_without_losing_any():
+    shared = np.zeros(3, dtype=np.int64)
+    seen = []
+    count_up(np.array([0, 5, 0]), 1)
+    threads = [
+        threading.Thread(target=lambda: seen.append(count_up(shared, 100_000))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [300_000] * 3
+    write(shared, 7)
+    assert shared.tolist() == [300_000, 3, 7]
