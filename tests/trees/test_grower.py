@@ -7,10 +7,10 @@ from rankgrove.trees import grower as grower_module
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
-from rankgrove.trees.growth import TICKET
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
 from rankgrove.trees.predict import Scorer
 from rankgrove.trees.quantise import quantise
+from rankgrove.trees.team import TICKET
 from trees import naive_grower
 
 N_ROWS, N_FEATURES = 900, 20
@@ -123,12 +123,15 @@ def test_monotone_tree_equals_the_plain_growers():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 8])
-@pytest.mark.parametrize("few_rows", [0, 50])
-def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(monkeypatch, n_jobs, few_rows):
+@pytest.mark.parametrize(("few_rows", "kept_rows"), [(0, 0), (50, 50), (100, 0), (100, 90)])
+def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(
+    monkeypatch, n_jobs, few_rows, kept_rows
+):
     options = TreeOptions(max_leaves=25)
     _, whole, order, parts = grow_both(options)
     monkeypatch.setattr(grower_module, "_PART_ROWS", 64)
     monkeypatch.setattr(grower_module, "_FEW_ROWS", few_rows)
+    monkeypatch.setattr(grower_module, "_KEPT_ROWS", kept_rows)
     expected, cut, order_of_parts, _ = grow_both(options, n_jobs=n_jobs)
     assert_same_tree(expected, cut, order_of_parts, parts[1])
     assert np.array_equal(order, order_of_parts)

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
 from rankgrove.trees.binning import BinnedMatrix, Bins
-from rankgrove.trees.growth import (
+from rankgrove.trees.growth import grow
+from rankgrove.trees.histogram import TILE_ROWS
+from rankgrove.trees.search import N_RULES, Layout
+from rankgrove.trees.team import (
     BIN,
     DEPTH,
     END,
@@ -30,10 +33,7 @@ from rankgrove.trees.growth import (
     TOTAL,
     Growing,
     How,
-    grow,
 )
-from rankgrove.trees.histogram import TILE_ROWS
-from rankgrove.trees.search import N_RULES, Layout
 
 Growth = Literal["leafwise", "depthwise"]
 GROWERS: tuple[str, ...] = get_args(Growth)
@@ -41,7 +41,10 @@ GROWERS: tuple[str, ...] = get_args(Growth)
 # Rows of a node are divided, put in order and, if there are many, summed in parts of this size.
 _PART_ROWS = 1 << 13
 # A smaller child with at most so many rows is summed block by block, not part by part.
-_FEW_ROWS = 1 << 12
+_FEW_ROWS = 1 << 10
+
+# The histograms of a node with at most so many rows are not kept but summed again if needed.
+_KEPT_ROWS = 1 << 9
 
 _NO_DEPTH = float(1 << 40)
 
@@ -126,17 +129,19 @@ class Grower:
             max_leaves=options.max_leaves,
             part_rows=_PART_ROWS,
             few_rows=_FEW_ROWS,
+            kept_rows=_KEPT_ROWS,
         )
         n_nodes, n_blocks = 2 * options.max_leaves - 1, matrix.n_blocks
         block = (n_blocks, 256, 16)
-        # One a leaf, and one more to count rows in. Pages that no tree needs are never touched, and
-        # so cost no memory.
-        n_histograms = options.max_leaves + 1
+        # One a node that keeps its own, and one more to count rows in. Pages that no tree needs are
+        # never touched, and so cost no memory.
+        n_histograms = min(options.max_leaves, matrix.n_rows // (_KEPT_ROWS + 1) + 1) + 1
         n_parts = -(-matrix.n_rows // _PART_ROWS) + 16
         self.cycles = np.zeros((self.n_jobs, N_CYCLES), dtype=np.int64)
         none = as_input([], np.int64)
         self._state = Growing(
             packed=none,
+            ones=as_input([1], np.int64),
             rows=np.empty(0, dtype=np.int32),
             spare=np.empty(matrix.n_rows, dtype=np.int32),
             allowed=as_input([], np.bool_),
@@ -146,6 +151,7 @@ class Grower:
             histograms=np.empty((n_histograms, *block), dtype=np.int64),
             partials=np.empty((self.n_jobs - 1, *block), dtype=np.int64),
             free=np.empty(n_histograms, dtype=np.int64),
+            column=np.empty((256, 1), dtype=np.int64),
             nodes=np.zeros((n_nodes, N_NODE_INTS), dtype=np.int64),
             node_floats=np.zeros((n_nodes, N_NODE_FLOATS)),
             tables=np.empty((n_nodes, 256), dtype=np.uint8),
@@ -156,6 +162,7 @@ class Grower:
             found_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             team=np.zeros(HAS_SUMMED + self.n_jobs, dtype=np.int64),
             codes=np.empty((self.n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
+            room=np.empty((self.n_jobs, 256, 16), dtype=np.int64),
             floats=np.empty((self.n_jobs, 4, 16)),
             ints=np.empty((self.n_jobs, 19, 16), dtype=np.int64),
             cycles=self.cycles,

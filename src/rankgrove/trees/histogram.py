@@ -64,30 +64,31 @@ def _add_row(low, high, value, histogram):
 
 
 @kernel
-def sum_block(words, n_words, packed, counting, rows, block, features, histogram):
-    """Add rows to the histogram of one block; or count them."""
+def sum_block(words, packed, rows, block, features, histogram):
+    """Add rows to the flat histogram of one block; all rows alike if `packed` is a single one."""
+    n_words = len(features) // 8
     n = len(rows)
-    flat = histogram.reshape(4096)
     half = features[block * 16 + 8] < 0
+    alike = len(packed) == 1
     for i in range(n):
         if i + AHEAD < n:
             prefetch(words, np.int64(rows[i + AHEAD]) * n_words + 2 * block)
-            prefetch(packed, np.int64(rows[i + AHEAD]))
         at = np.uint64(rows[i]) * np.uint64(n_words) + np.uint64(2 * block)
-        value = np.int64(1) if counting else packed[rows[i]]
-        _add_half(words[at], value, flat, np.uint64(0))
+        value = packed[0 if alike else rows[i]]
+        _add_half(words[at], value, histogram, np.uint64(0))
         if not half:
-            _add_half(words[at + np.uint64(1)], value, flat, np.uint64(8))
+            _add_half(words[at + np.uint64(1)], value, histogram, np.uint64(8))
 
 
 @kernel
-def sum_rows(words, n_words, packed, rows, features, histograms, codes):
+def sum_rows(words, packed, rows, features, histograms, codes):
     """Add rows to the histograms of all blocks, tile by tile.
 
     The codes of a tile's rows, which are scattered over memory, are gathered first. Then they are
     in the second-level cache, while one histogram after the other goes through the first-level one.
     The last column of `codes` is for their packed forces and curvatures.
     """
+    n_words = len(features) // 8
     for start in range(0, len(rows), len(codes)):
         own = rows[start : min(start + len(codes), len(rows))]
         n = len(own)

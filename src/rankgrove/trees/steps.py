@@ -1,0 +1,285 @@
+"""The steps of growing a tree, as the leader of a team plans them; others do the work."""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankgrove._jit import kernel
+from rankgrove.trees.binning import PLAIN
+from rankgrove.trees.search import (
+    FEWEST,
+    L2,
+    MAX_DEPTH,
+    left_of,
+    middle_of_children,
+    node_rules,
+)
+from rankgrove.trees.team import (
+    BEGIN,
+    BIN,
+    BY_PARTS,
+    DEPTH,
+    DIVIDE,
+    END,
+    GAIN,
+    HAS_SUMMED,
+    HIGH,
+    KIND,
+    LEFT,
+    LEFT_AT,
+    LEFT_TOTAL,
+    LOW,
+    N_FREE,
+    N_LEFT,
+    N_PARTS,
+    N_SPLITS,
+    NODE,
+    OTHER,
+    PART_ROWS,
+    PLACE,
+    PUT_BACK,
+    RECOUNT,
+    RIGHT_AT,
+    SEARCH,
+    SLOT,
+    START,
+    STEP,
+    SUM,
+    SUMMED,
+    TOTAL,
+)
+
+
+@kernel
+def _set_rules(team, nodes, rules, own_rules):
+    """The rules for the nodes that are searched."""
+    for side in range(2):
+        at = team[OTHER] if side else team[SUMMED]
+        if at >= 0:
+            curvature = np.float64(nodes[at, TOTAL] & 0xFFFFFFFF)
+            node_rules(rules, curvature, nodes[at, END] - nodes[at, START], own_rules[side])
+
+
+@kernel
+def _set_cut(node, values, found_gains, found_cuts, features, l2, unit):
+    """Give a node the best of the cuts that were found in its blocks."""
+    force = np.float64(node[TOTAL] >> 32)
+    weight = np.float64(node[TOTAL] & 0xFFFFFFFF) + l2
+    own = force * force / weight if weight > 0 else 0.0
+    best = 0.0
+    for block in range(len(found_gains)):
+        gain = found_gains[block]
+        place = found_cuts[block, 0]
+        if gain > best or (gain == best > 0.0 and features[place] < features[node[PLACE]]):
+            best = gain
+            node[PLACE] = place
+            node[BIN] = found_cuts[block, 1]
+            node[KIND] = found_cuts[block, 2]
+    # A gain in the last digits of its own terms is none.
+    values[GAIN] = (best - own) * unit if best > own * (1.0 + 1e-12) else 0.0
+
+
+@kernel
+def _release(team, nodes, node_floats, free, kept_rows):
+    """Free the histograms of nodes that will not be split, or that are small: see `_sum_column`."""
+    for at in (team[SUMMED], team[OTHER]):
+        if at < 0 or nodes[at, SLOT] < 0:
+            continue
+        if node_floats[at, GAIN] <= 0.0 or nodes[at, END] - nodes[at, START] <= kept_rows:
+            free[team[N_FREE]] = nodes[at, SLOT]
+            team[N_FREE] += 1
+            nodes[at, SLOT] = -1
+
+
+@kernel
+def _sum_column(column, packed, rows, histogram):
+    """The histogram of one feature, of a node whose histograms are not kept.
+
+    To read those of a small node from memory takes longer than to sum its rows again.
+    """
+    for code in range(256):
+        histogram[code, 0] = 0
+    for i in range(len(rows)):
+        histogram[column[rows[i]], 0] += packed[rows[i]]
+
+
+@kernel
+def _next_node(nodes, node_floats, n_nodes, leafwise):
+    """The node to split next, or -1: the one of the largest gain, or the highest one."""
+    best = -1
+    for at in range(n_nodes):
+        if nodes[at, LEFT] != 0 or node_floats[at, GAIN] <= 0.0:
+            continue
+        if best < 0:
+            best = at
+        elif leafwise:
+            best = at if node_floats[at, GAIN] > node_floats[best, GAIN] else best
+        else:
+            best = at if nodes[at, DEPTH] < nodes[best, DEPTH] else best
+    return best
+
+
+@kernel
+def _make_parts(team, node, most):
+    """Cut the rows of a node into parts for the team."""
+    n_rows = node[END] - node[START]
+    team[PART_ROWS] = min(max((n_rows + 15) // 16, most // 8), most)
+    team[N_PARTS] = (n_rows + team[PART_ROWS] - 1) // team[PART_ROWS]
+
+
+@kernel
+def _place_parts(team, node, parts):
+    """Where the rows of divided parts go; returns how many go left in all."""
+    n_left = np.int64(0)
+    for part in range(team[N_PARTS]):
+        parts[part, LEFT_AT] = node[START] + n_left
+        n_left += parts[part, N_LEFT]
+    for part in range(team[N_PARTS]):
+        # Rows of the parts before, less those that went left, stand after all left ones.
+        before = part * team[PART_ROWS] - (parts[part, LEFT_AT] - node[START])
+        parts[part, RIGHT_AT] = node[START] + n_left + before
+    return n_left
+
+
+@kernel
+def _make_children(nodes, node_floats, at, left, n_left, left_total, sign, l2):
+    """Two new nodes, with the bounds that a monotone split sets them."""
+    node = nodes[at]
+    node[LEFT] = left
+    middle = node[START] + n_left
+    for child in (left, left + 1):
+        nodes[child, START] = node[START] if child == left else middle
+        nodes[child, END] = middle if child == left else node[END]
+        nodes[child, TOTAL] = left_total if child == left else node[TOTAL] - left_total
+        nodes[child, DEPTH] = node[DEPTH] + 1
+        nodes[child, SLOT] = -1
+        nodes[child, PLACE] = -1
+        nodes[child, LEFT] = 0
+        node_floats[child, GAIN] = 0.0
+        node_floats[child, LOW] = node_floats[at, LOW]
+        node_floats[child, HIGH] = node_floats[at, HIGH]
+    if sign != 0:
+        low, high = node_floats[at, LOW], node_floats[at, HIGH]
+        value = middle_of_children(node[TOTAL], left_total, l2, low, high)
+        node_floats[left, HIGH if sign > 0 else LOW] = value
+        node_floats[left + 1, LOW if sign > 0 else HIGH] = value
+
+
+@kernel
+def _plan_children(team, nodes, free, rules, max_leaves, few_rows, kept_rows):
+    """Which child is summed, how, and where; or none, if neither may be split."""
+    left = nodes[team[NODE], LEFT]
+    right = left + 1
+    n_left = nodes[left, END] - nodes[left, START]
+    n_right = nodes[right, END] - nodes[right, START]
+    slot = nodes[team[NODE], SLOT]
+    wanted = team[N_SPLITS] + 1 < max_leaves and nodes[left, DEPTH] < rules[MAX_DEPTH]
+    team[BY_PARTS] = 0
+    if not wanted or max(n_left, n_right) < 2 * rules[FEWEST]:
+        team[SUMMED] = -1
+        if slot >= 0:
+            free[team[N_FREE]] = slot
+            team[N_FREE] += 1
+        return
+    small, large = (left, right) if n_left <= n_right else (right, left)
+    # The smaller child's histogram is new, if any; the larger one's is in the parent's place.
+    nodes[large, SLOT] = slot
+    if min(n_left, n_right) > kept_rows:
+        team[N_FREE] -= 1
+        nodes[small, SLOT] = free[team[N_FREE]]
+    team[SUMMED] = small
+    team[OTHER] = large
+    team[BY_PARTS] = min(n_left, n_right) > few_rows
+
+
+@kernel
+def _after_division(g, layout, how):
+    """Make the children of a divided node, or have its cut searched again: the next step."""
+    team, nodes = g.team, g.nodes
+    at = team[NODE]
+    node = nodes[at]
+    n_rows = node[END] - node[START]
+    n_left = _place_parts(team, node, g.parts)
+    if min(n_left, n_rows - n_left) < g.rules[FEWEST]:
+        node[PLACE] = -1
+        team[SUMMED] = at
+        team[OTHER] = -1
+        return RECOUNT
+    split = team[N_SPLITS]
+    feature = layout.features[node[PLACE]]
+    if layout.kinds[feature] == PLAIN:
+        # Nothing was missing here in training: a missing value goes with the majority.
+        g.tables[split, 255] = 2 * n_left >= n_rows
+    _make_children(
+        nodes, g.node_floats, at, 2 * split + 1, n_left, team[LEFT_TOTAL], layout.signs[feature],
+        g.rules[L2]
+    )  # fmt: skip
+    g.splits[split] = at
+    team[N_SPLITS] += 1
+    _plan_children(team, nodes, g.free, g.rules, how.max_leaves, how.few_rows, how.kept_rows)
+    return PUT_BACK
+
+
+@kernel
+def _choose(g, layout, how):
+    """Choose a node to split and prepare its division: the next step, or BEGIN if there is none."""
+    team, nodes = g.team, g.nodes
+    if team[N_SPLITS] + 1 >= how.max_leaves:
+        return BEGIN
+    at = _next_node(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, how.leafwise)
+    if at < 0:
+        return BEGIN
+    node = nodes[at]
+    team[NODE] = at
+    team[SUMMED] = at
+    team[OTHER] = -1
+    _set_rules(team, nodes, g.rules, g.own_rules)
+    place, slot = node[PLACE], node[SLOT]
+    if slot < 0:
+        _sum_column(g.columns[place], g.packed, g.rows[node[START] : node[END]], g.column)
+    histogram = g.column if slot < 0 else g.histograms[slot, place // 16]
+    team[LEFT_TOTAL] = left_of(
+        histogram, 0 if slot < 0 else place % 16, layout.n_bins[layout.features[place]], node[BIN],
+        node[KIND], g.own_rules[0], g.tables[team[N_SPLITS]]
+    )  # fmt: skip
+    _make_parts(team, node, how.part_rows)
+    return DIVIDE
+
+
+@kernel
+def next_step(g, layout, how, unit):
+    """What follows the step that is done: the number of its tasks, 0 at the end."""
+    team = g.team
+    step = team[STEP]
+    if step == BEGIN:
+        _make_parts(team, g.nodes[0], how.part_rows)
+        team[N_FREE] = len(g.free) - 1
+        team[OTHER] = -1
+        team[BY_PARTS] = 1
+        step = SUM
+    elif step == DIVIDE:
+        step = _after_division(g, layout, how)
+    elif step == SUM or (step == PUT_BACK and team[SUMMED] >= 0):
+        _set_rules(team, g.nodes, g.rules, g.own_rules)
+        step = SEARCH
+    else:
+        if step != PUT_BACK:
+            for side in range(2):
+                at = team[OTHER] if side else team[SUMMED]
+                if at >= 0:
+                    _set_cut(
+                        g.nodes[at], g.node_floats[at], g.found_gains[:, side],
+                        g.found_cuts[:, side], layout.features, g.rules[L2], unit
+                    )  # fmt: skip
+            _release(team, g.nodes, g.node_floats, g.free, how.kept_rows)
+        step = _choose(g, layout, how)
+    if step in (SUM, PUT_BACK):
+        for worker in range(len(g.cycles)):
+            team[HAS_SUMMED + worker] = 0
+    team[STEP] = step
+    if step == BEGIN:
+        return 0
+    return len(layout.block_bins) if step in (SEARCH, RECOUNT) else team[N_PARTS]
