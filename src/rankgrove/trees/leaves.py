@@ -100,10 +100,12 @@ def to_tree(grown: GrownTree, matrix: BinnedMatrix, bins: Bins, values: Floats) 
     category_set = np.where(by_category, np.cumsum(by_category) - 1, NO_SET)
     bits = grown.tables[by_category].reshape(-1, SET_WORDS, 32).astype(np.uint32)
     # The edge after the last bin is infinity: every value goes left there, and only NaN right.
-    edges = np.append(bins.edges, np.full((len(bins.edges), 1), np.inf, np.float32), axis=1)
+    n_edges = bins.edges.shape[1]
+    edges = bins.edges[feature, np.minimum(grown.bins, n_edges - 1)]
+    edges = np.where(grown.bins < n_edges, edges, np.inf)
     return Tree(
         feature=feature.astype(np.int32),
-        threshold=np.where(by_category, 0, edges[feature, grown.bins]).astype(np.float32),
+        threshold=np.where(by_category, 0, edges).astype(np.float32),
         missing_left=grown.tables[:, 255].copy(),
         left=grown.left,
         right=grown.right,

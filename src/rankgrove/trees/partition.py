@@ -63,6 +63,9 @@ def make_parts(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.i
 def run_parts(task: Callable[[int, int], None], parts: NDArray[np.int64], n_jobs: int) -> None:
     """Call `task(first, last)` for runs of parts that have about `PART_ROWS` rows together."""
     ends = np.cumsum(parts[:, 2] - parts[:, 1])
+    if n_jobs == 1 or ends[-1] <= 2 * PART_ROWS:
+        task(0, len(parts))
+        return
     bounds = np.searchsorted(ends, np.arange(PART_ROWS, ends[-1], PART_ROWS)) + 1
     at = np.unique(np.concatenate([[0], bounds, [len(parts)]])).tolist()
     run_chunks(lambda c: task(at[c], at[c + 1]), len(at) - 1, n_jobs)
