@@ -64,9 +64,17 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
 
 
 def whole_number(
-    name: str, value: Any, least: int, most: int | None = None, *, none: bool = False
+    name: str,
+    value: Any,
+    least: int,
+    most: int | None = None,
+    *,
+    none: bool = False,
+    also: str = "",
 ) -> Any:
     """A whole number as an int, refused if it is none or outside its range; or None, if it may be.
+
+    `also` says what else would have been allowed.
 
     >>> whole_number("k", 0, 1)
     Traceback (most recent call last):
@@ -77,7 +85,7 @@ def whole_number(
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
         rule = f"{least} or more" if most is None else f"from {least} to {most}"
-        also = ", or None" if none else ""
+        also = f", or {also or None}" if none or also else ""
         raise ParameterError(f"{name} must be a whole number, {rule}{also}. Got {value!r}.")
     return int(value)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,68 +64,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        objective: Any = "lambdamart",
-        *,
-        metric: Any = "ndcg@10",
-        n_estimators: int = 500,
-        learning_rate: float = 0.1,
-        grower: str = "leafwise",
-        max_leaves: int = 31,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        min_child_weight: float = 1e-3,
-        l2: float = 20.0,
-        max_bins: int = 255,
-        subsample: float = 1.0,
-        sampling: str = "query",
-        colsample: float = 1.0,
-        split_gain: str = "newton",
-        sigma: float = 1.0,
-        truncation: int | None = 30,
-        normalise: bool = True,
-        monotone: Mapping[Any, int] | Sequence[int] | None = None,
-        categorical: Sequence[Any] | None = None,
-        category_l2: float = 10.0,
-        category_smoothing: float = 10.0,
-        max_categories: int = 32,
-        eval_metric: Any = None,
-        early_stopping_rounds: int | None = None,
-        random_state: int = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        **unknown: Any,
-    ) -> None:
-        self._refuse(unknown)
+    def __init__(self, objective: Any = Parameters.objective, **parameters: Any) -> None:
+        self._refuse(parameters)
         self.objective = objective
-        self.metric = metric
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.grower = grower
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_child_weight = min_child_weight
-        self.l2 = l2
-        self.max_bins = max_bins
-        self.subsample = subsample
-        self.sampling = sampling
-        self.colsample = colsample
-        self.split_gain = split_gain
-        self.sigma = sigma
-        self.truncation = truncation
-        self.normalise = normalise
-        self.monotone = monotone
-        self.categorical = categorical
-        self.category_l2 = category_l2
-        self.category_smoothing = category_smoothing
-        self.max_categories = max_categories
-        self.eval_metric = eval_metric
-        self.early_stopping_rounds = early_stopping_rounds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        for parameter in list(_signature().parameters.values())[2:]:
+            setattr(self, parameter.name, parameters.get(parameter.name, parameter.default))
 
     def set_params(self, **params: Any) -> Ranker:
         """Set parameters by name; one that does not exist is refused with the nearest one."""
@@ -138,6 +82,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         for name in names:
             if name not in known:
                 raise unknown_name("a parameter of Ranker", name, known)
+
+    if TYPE_CHECKING:
+        # Parameters are attributes, as scikit-learn has them.
+        def __getattr__(self, name: str) -> Any: ...
 
     def parameters(self) -> Parameters:
         """The checked parameters of training."""
@@ -283,6 +231,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+
+def _signature() -> inspect.Signature:
+    """What an estimator is made with: the parameters of training by name, and two of its own."""
+    kinds = inspect.Parameter
+    names = {field.name: field.default for field in fields(Parameters)}
+    names |= {"n_jobs": None, "verbose": False}
+    first = kinds("objective", kinds.POSITIONAL_OR_KEYWORD, default=names.pop("objective"))
+    others = [kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in names.items()]
+    return inspect.Signature([kinds("self", kinds.POSITIONAL_OR_KEYWORD), first, *others])
+
+
+# scikit-learn reads the names of parameters here, and `help` shows them.
+Ranker.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def as_dataset(

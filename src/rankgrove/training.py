@@ -15,7 +15,6 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
-from rankgrove.trees.ensemble import Ensemble
 
 # What may differ when training goes on from a checkpoint.
 _FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds"}
@@ -44,6 +43,11 @@ def train_trees(
     earlier = Model.load(resume) if isinstance(resume, (str, PathLike)) else resume
     if earlier is not None:
         _check_resumable(earlier, train, valid, parameters)
+        if parameters.shrink_rate:
+            raise ParameterError(
+                "training with shrink_rate must run in one go: shrunken trees do not give back the "
+                "bits of the scores. Got a model to go on from."
+            )
     training = Training(
         train, valid, parameters, earlier=None if earlier is None else earlier.ensemble,
         history=None if earlier is None else earlier.history, n_jobs=n_jobs,
@@ -66,8 +70,7 @@ def make_model(training: Training, n_trees: int | None = None) -> Model:
         training.train.feature_names, categories, training.train.base_scores is not None
     )
     parameters = {**training.parameters.as_json(), _FINGERPRINT: training.fingerprint}
-    ensemble = Ensemble.from_trees(training.trees[:n_trees])
-    return Model(ensemble, schema, parameters, training.history)
+    return Model(training.ensemble_of(n_trees), schema, parameters, training.history)
 
 
 def _check_resumable(

@@ -17,7 +17,7 @@ NAN, INF = float("nan"), float("inf")
 
 BAD = {
     "objective": ["lambdamat", "", None, 3],
-    "metric": ["ndgc@10", "map", None, 3],
+    "metric": ["ndgc@10", "tau", None, 3],
     "n_estimators": [0, -1, 2.5, "10", None, True],
     "learning_rate": [0, -0.1, NAN, INF, "0.1", None, True],
     "grower": ["leafwis", "", None, 3],
@@ -26,14 +26,29 @@ BAD = {
     "min_samples_leaf": [0, -1, 1.5, None, True],
     "min_child_weight": [-1e-9, NAN, INF, None, "1"],
     "l2": [-1, NAN, INF, None],
+    "l2_documents": [-1, NAN, INF, None],
     "max_bins": [1, 256, 64.5, None, True],
     "subsample": [0, -0.5, 1.5, NAN, None, True],
     "sampling": ["goss", None],
     "colsample": [0, 1.01, NAN, None],
     "split_gain": ["newtn", None],
+    "leaf": ["newtn", None],
+    "leaf_steps": [0, 1.5, None],
     "sigma": [0, -1, NAN, INF, None, "1"],
     "truncation": [0, -1, 2.5, "10", True],
     "normalise": [1, "yes", None],
+    "noise": ["logstic", None, 1],
+    "noise_scale": [0, -1, NAN, None],
+    "neighbours": [0, -1, 1.5, None, "al"],
+    "permutations": [0, 2.5, None],
+    "decay": [0, 1, 1.5, NAN, None],
+    "samples": [0, 2.5, None],
+    "mu": [-1, NAN, None],
+    "nu": [-1, NAN, None],
+    "projection": [-1, NAN, None],
+    "balanced": [1, "yes", None],
+    "temperature": [0, -1, NAN, INF, "1"],
+    "shrink_rate": [-0.1, NAN, None, 10, 11],
     "monotone": [1, "up", {1}],
     "categorical": [1, "language", {1: 1}],
     "category_l2": [-1, NAN, None],
@@ -47,8 +62,13 @@ BAD = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, bad) for name in BAD for bad in BAD[name]])
 def test_bad_value_is_refused_and_the_message_names_the_parameter(name, value):
+    # Where it is not LambdaMART's.
+    owner = {"decay": "yetirank", "balanced": "logistic"} | dict.fromkeys(
+        ("samples", "mu", "nu", "projection"), "stochasticrank"
+    )
+    others = {"objective": owner[name]} if name in owner else {}
     with pytest.raises(ParameterError) as caught:
-        Parameters(**{name: value})
+        Parameters(**{name: value, **others})
     assert name.removeprefix("eval_") in str(caught.value)
     assert "Got" in str(caught.value)
 
@@ -82,9 +102,7 @@ def test_numpy_numbers_are_taken_as_python_ones():
         n_estimators=np.int64(7), learning_rate=np.float32(0.5), truncation=np.int64(5),
         normalise=np.bool_(False), sigma=np.float64(2), max_depth=np.int32(3),
     )  # fmt: skip
-    assert given.make_objective() == LambdaMART(
-        metric="ndcg@10", truncation=5, normalise=False, sigma=2.0
-    )
+    assert given.make_objective() == LambdaMART(truncation=5, normalise=False, sigma=2.0)
     written = given.as_json()
     assert written["n_estimators"] == 7
     assert type(written["n_estimators"]) is int

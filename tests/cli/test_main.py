@@ -67,7 +67,7 @@ except SystemExit:
         (["quickstart", "--queries", "9"], "Invalid value for '--queries'"),
         (["evaluate", "data.txt"], "Got 1 file."),
         (["train", "data.txt"], "Missing option '--out'"),
-        (["train", "data.txt", "-o", "m", "--learning-rat", "1"], "--learning-rate)"),
+        (["train", "data.txt", "-o", "m", "--learning-rat", "1"], "--learning-rate"),
         (["train", "data.txt", "-o", "m", "--checkpoint-every", "0"], "--checkpoint-every"),
         (["explain", "m", "--why", "1"], "requires 2 arguments. See 'rankgrove explain --help'."),
         (["explain", "m", "--top", "0"], "Invalid value for '--top'"),

@@ -26,7 +26,7 @@ def test_json_has_the_parameters_and_their_defaults(cli_json):
     metrics = {metric["name"]: metric for metric in got["metrics"]}
     assert list(metrics) == list(METRICS)
     assert metrics["rbp"]["parameters"] == {
-        "k": None, "ties": "worst", "empty": "skip", "relevant": 1.0, "p": 0.8,
+        "k": None, "ties": "worst", "empty": "skip", "relevant": None, "p": 0.8,
     }  # fmt: skip
     assert "k" not in metrics["tau"]["parameters"]
     assert got["presets"] == PRESETS

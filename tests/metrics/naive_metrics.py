@@ -70,7 +70,7 @@ def _expdcg(metric, labels):
 
 
 def _relevant(metric, labels):
-    return [1 if label >= metric.relevant else 0 for label in labels]
+    return [1 if label >= metric.threshold else 0 for label in labels]
 
 
 def _rbp(metric, labels):

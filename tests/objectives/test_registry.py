@@ -38,5 +38,5 @@ def test_something_else_than_a_name_is_refused():
 def test_an_unknown_parameter_is_refused_with_the_nearest():
     with pytest.raises(ParameterError, match="did you mean 'truncation'"):
         make_objective("lambdamart", truncaton=3)
-    with pytest.raises(ParameterError, match="a parameter of lambdamart must be one of metric"):
+    with pytest.raises(ParameterError, match="a parameter of lambdamart must be one of sigma"):
         make_objective(LambdaMART(), depth=3)

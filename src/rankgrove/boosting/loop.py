@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from rankgrove.boosting.history import History, Validation
 from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_signs
 from rankgrove.boosting.sampling import (
     Sample,
+    add_normal_noise,
     rounding_seed,
     sample_features,
     sample_gradients,
@@ -95,7 +97,9 @@ class Training:
             raise ParameterError("monotone features must not be categorical. Got one that is both.")
         categorical = _with_categories(train, categorical)
         with self.phases.measured("forces"):
-            self._forces = p.make_objective().prepare(train, n_jobs)
+            objective = p.make_objective()
+            self._forces = objective.prepare(train, n_jobs, p.random_state)
+            self._start_score = objective.start_score(train)
         with self.phases.measured("bin"):
             self.bins = Bins.fit(
                 train.features, p.max_bins, categorical=categorical, seed=p.random_state,
@@ -163,7 +167,25 @@ class Training:
     @property
     def ensemble(self) -> Ensemble:
         """The trees so far."""
-        return Ensemble.from_trees(self.trees)
+        return self.ensemble_of(len(self.trees))
+
+    def ensemble_of(self, n_trees: int) -> Ensemble:
+        """The first trees, as they were after that many iterations."""
+        trees = self.trees[:n_trees]
+        keep = self._keep
+        if keep < 1:
+            # Each later iteration has shrunk a tree once more.
+            n_later = range(len(trees) - 1, -1, -1)
+            trees = [
+                replace(tree, value=tree.value * keep**later)
+                for tree, later in zip(trees, n_later, strict=True)
+            ]
+        return Ensemble.from_trees(trees)
+
+    @property
+    def _keep(self) -> float:
+        """The share of the model that an iteration leaves before it adds its tree."""
+        return 1.0 - self.parameters.learning_rate * self.parameters.shrink_rate
 
     @property
     def cycles(self) -> dict[str, int]:
@@ -233,8 +255,13 @@ class Training:
 
     def _add_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
         p, measured = self.parameters, self.phases.measured
+        start = self._start_score if iteration == 0 else 0.0
         with measured("forces"):
-            self._forces.compute(self.scores, iteration, forces, curvatures)
+            scores = self.scores if start == 0 else self.scores + start
+            self._forces.compute(scores, iteration, forces, curvatures)
+            if p.temperature is not None:
+                scale = math.sqrt(2 / (p.learning_rate * p.temperature))
+                add_normal_noise(forces, scale, p.random_state, iteration, self.n_jobs)
         with measured("sample"):
             sample = self._sample(iteration, forces)
             allowed = sample_features(self.train.n_features, p.colsample, p.random_state, iteration)
@@ -246,14 +273,50 @@ class Training:
             seed = rounding_seed(p.random_state, iteration)
             packed, units = quantise(forces, by, seed, self.n_jobs)
         with measured("grow"):
-            grown = self._grower.grow(packed, units, sample.rows, allowed)
+            more_l2 = self._more_l2(by, sample.rows)
+            grown = self._grower.grow(packed, units, sample.rows, allowed, more_l2)
         with measured("update"):
-            values = p.learning_rate * leaf_values(
-                grown, sample.rows, forces, curvatures, l2=p.l2, least=p.min_child_weight,
-                unit=units[0] / units[1], n_jobs=self.n_jobs,
-            )  # fmt: skip
+            unit = units[0] / units[1]
+            step = self._leaf_values(grown, sample, scores, iteration, (forces, curvatures), unit)
+            values = p.learning_rate * step + start
             self._update(grown, sample, values)
             return to_tree(grown, self.matrix, self.bins, values)
+
+    def _leaf_values(
+        self,
+        grown: GrownTree,
+        sample: Sample,
+        scores: Floats,
+        iteration: int,
+        pushes: tuple[Floats, Floats],
+        unit: float,
+    ) -> Floats:
+        """The values of the leaves of a tree at these scores, after one step or several."""
+        p = self.parameters
+        forces, curvatures = pushes
+        values = np.zeros(grown.n_leaves)
+        for step in range(p.leaf_steps):
+            if step:
+                scores = scores.copy()
+                self._add_values(grown, sample, values, scores)
+                self._forces.compute(scores, iteration, forces, curvatures)
+                if sample.weights is not None:
+                    forces *= sample.weights
+                    curvatures *= sample.weights
+            by = curvatures
+            if p.leaf == "mean":
+                by = self._ones(sample.weights)
+            elif p.leaf == "newton_cross_leaf":
+                leaves = np.zeros(len(scores))
+                self._add_values(grown, sample, np.arange(float(grown.n_leaves)), leaves)
+                by = self._forces.cross_leaf_curvatures(scores, iteration, leaves.astype(np.int32))
+                by = by if sample.weights is None else by * sample.weights
+            last = leaf_values(
+                grown, sample.rows, forces, by, l2=p.l2 + self._more_l2(by, sample.rows),
+                least=p.min_child_weight, unit=unit, n_jobs=self.n_jobs,
+            )  # fmt: skip
+            values = values + last
+        return values
 
     def _sample(self, iteration: int, forces: Floats) -> Sample:
         p = self.parameters
@@ -263,16 +326,32 @@ class Training:
             return sample_queries(self.train.offsets, p.subsample, p.random_state, iteration)
         return sample_gradients(forces, p.subsample, p.random_state, iteration)
 
+    def _more_l2(self, curvatures: Floats, rows: NDArray[np.int32]) -> float:
+        """The `l2` that so many documents of average curvature make."""
+        n_documents = self.parameters.l2_documents
+        if n_documents == 0 or len(rows) == 0:
+            return 0.0
+        own = curvatures if len(rows) == len(curvatures) else curvatures[rows]
+        return n_documents * float(own.sum()) / len(rows)
+
     def _ones(self, weights: Floats | None) -> Floats:
         return np.ones(self.train.n_documents) if weights is None else weights
 
     def _update(self, grown: GrownTree, sample: Sample, values: Floats) -> None:
-        if len(sample.rows) == self.train.n_documents:
-            add_to_scores(grown, sample.rows, values, self.scores, self.n_jobs)
-        else:
-            walk(grown, self.matrix, values, self.scores, self.n_jobs)
+        if self._keep < 1:
+            self.scores *= self._keep
+        self._add_values(grown, sample, values, self.scores)
         for name, matrix in self._matrices.items():
+            if self._keep < 1:
+                self._valid_scores[name] *= self._keep
             walk(grown, matrix, values, self._valid_scores[name], self.n_jobs)
+
+    def _add_values(self, grown: GrownTree, sample: Sample, values: Floats, scores: Floats) -> None:
+        """Add to scores of the training documents the values of their leaves."""
+        if len(sample.rows) == self.train.n_documents:
+            add_to_scores(grown, sample.rows, values, scores, self.n_jobs)
+        else:
+            walk(grown, self.matrix, values, scores, self.n_jobs)
 
 
 def _with_own_sets(tree: Tree) -> Tree:

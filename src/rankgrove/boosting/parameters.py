@@ -13,16 +13,31 @@ from rankgrove.errors import ParameterError, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
+from rankgrove.objectives.pairwise import Noise, Pairwise
 from rankgrove.objectives.registry import OBJECTIVES, make_objective
 from rankgrove.trees.grower import GROWERS, Growth, TreeOptions
 
 SplitGain = Literal["newton", "least_squares"]
+Leaf = Literal["newton", "newton_cross_leaf", "mean"]
 Sampling = Literal["query", "gradient"]
+LEAVES: tuple[str, ...] = get_args(Leaf)
 SPLIT_GAINS: tuple[str, ...] = get_args(SplitGain)
 SAMPLINGS: tuple[str, ...] = get_args(Sampling)
 
-# What belongs to the objective and is handed on to it.
-_OF_OBJECTIVE = ("metric", "sigma", "truncation", "normalise")
+# What belongs to the objective and is handed on to it; "auto" is the objective's own default.
+AUTO: Literal["auto"] = "auto"
+OF_OBJECTIVE = (
+    "metric", "sigma", "truncation", "normalise", "noise", "noise_scale", "neighbours",
+    "permutations", "decay", "samples", "mu", "nu", "projection", "balanced",
+)  # fmt: skip
+
+# The depth of an oblivious tree unless told, and the most it may be told.
+_OBLIVIOUS_DEPTH, _DEEPEST = 6, 16
+
+# What validation watches unless told.
+_WATCHED = "ndcg@10"
+
+Auto = Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +47,26 @@ class Parameters:
     Attributes
     ----------
     objective
-        What the forces on the documents come from: `lambdamart`.
+        What the forces on the documents come from, by name; `rankgrove objectives` lists them.
     metric
-        The metric that the objective optimises, and that validation watches unless `eval_metric`
-        says otherwise.
+        The metric that the objective optimises, where it has a choice, and that validation watches
+        unless `eval_metric` says otherwise. `auto` is the objective's own, and watches `ndcg@10`.
     n_estimators, learning_rate
         How many trees, and what share of its step each makes.
     grower
         Which node is split next: the one with the best gain (`leafwise`) or the highest one in
-        the tree (`depthwise`).
+        the tree (`depthwise`); or all of a level by one cut (`oblivious`), the one that gains most
+        in those nodes where it leaves enough on both sides.
     max_leaves, max_depth
-        The size of a tree. `max_depth=None` sets no limit.
+        The size of a tree. `max_depth=None` sets no limit; for `oblivious`, whose size is the depth
+        alone, it is 6.
     min_samples_leaf, min_child_weight
         The fewest documents, and the least sum of curvatures, of a leaf. The sum grows with the
         weights of queries. With `least_squares` every document counts 1 in it.
-    l2
-        Added to the sum of curvatures of a node: the larger, the smaller the steps.
+    l2, l2_documents
+        Added to the sum of curvatures of a node: the larger, the smaller the steps. `l2` is a
+        number, `l2_documents` a number of documents of average curvature, which means the same
+        for any objective and any data.
     max_bins
         How finely a feature is cut, 2 to 255. Missing values have a bin of their own.
     subsample, sampling
@@ -59,9 +78,26 @@ class Parameters:
     split_gain
         What splits are chosen by: `newton` weighs documents by their curvature, `least_squares`
         counts them (MART).
-    sigma, truncation, normalise
-        Of the objective: the steepness of the logistic curve; how deep the better-ranked document
-        of a pair may stand; whether the forces of each query are scaled to a comparable size.
+    leaf, leaf_steps
+        The value of a leaf: `newton`, the sum of forces by that of curvatures and `l2`;
+        `newton_cross_leaf`, where the curvature of a pair counts only if its documents are in
+        different leaves, for pairwise objectives; `mean`, the mean force. And how many such steps
+        are made one after the other, with forces computed anew.
+    sigma, truncation, normalise, noise, noise_scale, neighbours, permutations, decay
+        Of pairwise objectives: the steepness of the logistic curve; how deep the better-ranked
+        document of a pair may stand; whether the forces of each query are scaled to a comparable
+        size; the noise that rankings are drawn with, its scale, how near the documents of a pair
+        stand in them, and how many are drawn; the base of YetiRank's discount. For each, `auto` is
+        the objective's own.
+    samples, mu, nu, projection
+        Of `stochasticrank`: draws of the noise, what moves good documents down, and the two numbers
+        of its scale-free step.
+    balanced
+        Of `logistic`: whether both classes weigh the same in all.
+    temperature, shrink_rate
+        Stochastic gradient Langevin boosting: normal noise of scale sqrt(2 / (learning_rate *
+        temperature)) is added to the forces, unless it is None, and each iteration first multiplies
+        the model by 1 - learning_rate * shrink_rate.
     monotone
         Features in which the score may only rise (1) or fall (-1), by name or number.
     categorical
@@ -79,7 +115,7 @@ class Parameters:
     """
 
     objective: str | Objective = "lambdamart"
-    metric: str | Metric = "ndcg@10"
+    metric: str | Metric = AUTO
     n_estimators: int = 500
     learning_rate: float = 0.1
     grower: Growth = "leafwise"
@@ -88,14 +124,29 @@ class Parameters:
     min_samples_leaf: int = 20
     min_child_weight: float = 1e-3
     l2: float = 20.0
+    l2_documents: float = 0.0
     max_bins: int = 255
     subsample: float = 1.0
     sampling: Sampling = "query"
     colsample: float = 1.0
     split_gain: SplitGain = "newton"
-    sigma: float = 1.0
-    truncation: int | None = 30
-    normalise: bool = True
+    leaf: Leaf = "newton"
+    leaf_steps: int = 1
+    sigma: float | Auto = AUTO
+    truncation: int | Auto | None = AUTO
+    normalise: bool | Auto = AUTO
+    noise: Noise | Auto = AUTO
+    noise_scale: float | Auto = AUTO
+    neighbours: int | Literal["all"] | Auto = AUTO
+    permutations: int | Auto = AUTO
+    decay: float | Auto = AUTO
+    samples: int | Auto = AUTO
+    mu: float | Auto = AUTO
+    nu: float | Auto = AUTO
+    projection: float | Auto = AUTO
+    balanced: bool | Auto = AUTO
+    temperature: float | None = None
+    shrink_rate: float = 0.0
     monotone: Mapping[Any, int] | Sequence[int] | None = None
     categorical: Sequence[Any] | None = None
     category_l2: float = 10.0
@@ -117,13 +168,35 @@ class Parameters:
         whole_number("max_leaves", self.max_leaves, 2)
         whole_number("max_depth", self.max_depth, 1, none=True)
         whole_number("min_samples_leaf", self.min_samples_leaf, 1)
-        for name in ("min_child_weight", "l2", "category_l2", "category_smoothing"):
+        if self.grower == "oblivious":
+            whole_number("max_depth of oblivious trees", self.max_depth, 1, _DEEPEST, none=True)
+            for name in ("monotone", "categorical"):
+                if getattr(self, name) is not None and len(getattr(self, name)):
+                    raise ParameterError(
+                        f"{name} must be left out for oblivious trees. Got {getattr(self, name)!r}."
+                    )
+        for name in ("min_child_weight", "l2", "l2_documents", "category_l2", "category_smoothing"):
             _real(name, getattr(self, name), 0)
         whole_number("max_bins", self.max_bins, 2, 255)
         for name in ("subsample", "colsample"):
             _real(name, getattr(self, name), 0, above=True, most=1)
         _one_of("sampling", self.sampling, SAMPLINGS)
         _one_of("split_gain", self.split_gain, SPLIT_GAINS)
+        _one_of("leaf", self.leaf, LEAVES)
+        whole_number("leaf_steps", self.leaf_steps, 1)
+        if self.leaf == "newton_cross_leaf" and not isinstance(self.make_objective(), Pairwise):
+            raise ParameterError(
+                f"leaf must be newton or mean for an objective without pairs. Got "
+                f"{self.leaf!r} for {self.make_objective().name}."
+            )
+        if self.temperature is not None:
+            _real("temperature", self.temperature, 0, above=True)
+        _real("shrink_rate", self.shrink_rate, 0)
+        if self.learning_rate * self.shrink_rate >= 1:
+            raise ParameterError(
+                f"shrink_rate must be below 1 / learning_rate, {1 / self.learning_rate:g}. Got "
+                f"{self.shrink_rate!r}."
+            )
         whole_number("max_categories", self.max_categories, 1)
         whole_number("early_stopping_rounds", self.early_stopping_rounds, 1, none=True)
         whole_number("random_state", self.random_state, 0, (1 << 63) - 1)
@@ -149,12 +222,26 @@ class Parameters:
         if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
             raise unknown_name("objective", str(self.objective), OBJECTIVES)
         known = {field.name for field in fields(OBJECTIVES[self.objective])}
-        own = {name: _plain(getattr(self, name)) for name in _OF_OBJECTIVE if name in known}
+        own = {}
+        for name in OF_OBJECTIVE:
+            value = _plain(getattr(self, name))
+            if isinstance(value, str) and value == AUTO:
+                continue
+            if name in known:
+                own[name] = value
+            elif name != "metric":
+                raise ParameterError(
+                    f"{name} must be left out for {self.objective}, which has none. Got {value!r}."
+                )
         return make_objective(self.objective, **own)
 
     def metrics(self) -> list[Metric]:
         """What validation sets are measured by; the first decides."""
-        chosen = self.metric if self.eval_metric is None else self.eval_metric
+        chosen = self.eval_metric
+        if chosen is None:
+            chosen = (
+                _WATCHED if isinstance(self.metric, str) and self.metric == AUTO else self.metric
+            )
         if isinstance(chosen, (str, Metric)) or not isinstance(chosen, Iterable):
             chosen = [chosen]
         several = list(chosen)
@@ -165,6 +252,9 @@ class Parameters:
     def tree_options(self, n_documents: int) -> TreeOptions:
         """How trees of so many documents grow; memory is kept for the leaves they can have."""
         own = {field.name: getattr(self, field.name) for field in fields(TreeOptions)}
+        if self.grower == "oblivious":
+            depth = _OBLIVIOUS_DEPTH if self.max_depth is None else int(self.max_depth)
+            return TreeOptions(**{**own, "max_depth": depth, "max_leaves": 1 << depth})
         most = min(self.max_leaves, max(2, n_documents // self.min_samples_leaf))
         if self.max_depth is not None and self.max_depth < 31:
             most = min(most, 1 << int(self.max_depth))

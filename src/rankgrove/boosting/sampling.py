@@ -11,9 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit import run_chunks
+from rankgrove.objectives.elementary import GAUSSIAN, draw_noise
+
 Floats = NDArray[np.float64]
 
-_QUERIES, _ROWS, _FEATURES, _ROUNDING = range(4)
+_QUERIES, _ROWS, _FEATURES, _ROUNDING, _LANGEVIN = range(5)
+
+_CHUNK_ROWS = 1 << 14
 
 
 def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
@@ -26,6 +31,22 @@ def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
 def rounding_seed(seed: int, iteration: int) -> int:
     """Where the rounding of a tree's forces starts in the sequence of random numbers."""
     return int(draw(seed, iteration, _ROUNDING, 1)[0])
+
+
+def add_normal_noise(
+    forces: Floats, scale: float, seed: int, iteration: int, n_jobs: int | None = None
+) -> None:
+    """Add independent normal noise of this scale to the forces."""
+    n_chunks = -(-len(forces) // _CHUNK_ROWS)
+    keys = draw(seed, iteration, _LANGEVIN, n_chunks)
+
+    def task(chunk: int) -> None:
+        own = forces[chunk * _CHUNK_ROWS : (chunk + 1) * _CHUNK_ROWS]
+        bits, noise = np.empty(len(own), dtype=np.int64), np.empty(len(own))
+        draw_noise(GAUSSIAN, keys[chunk], bits, bits.view(np.float64), noise)
+        own += scale * noise
+
+    run_chunks(task, n_chunks, n_jobs)
 
 
 def _mix(number: np.uint64 | NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -35,6 +35,21 @@ _HELP = {
     "min_samples_leaf": "Documents of a leaf, at least.",
     "min_child_weight": "Sum of curvatures of a leaf, at least.",
     "l2": "Added to the curvature of a node: the larger, the smaller the steps.",
+    "l2_documents": "As --l2, counted in documents of average curvature.",
+    "leaf": "The value of a leaf:",
+    "leaf_steps": "Newton steps in each leaf.",
+    "noise": "Noise that rankings are drawn with:",
+    "noise_scale": "Scale of that noise.",
+    "neighbours": "How near the documents of a pair rank, or",
+    "permutations": "Rankings that are drawn with noise.",
+    "decay": "Base of YetiRank's discount.",
+    "samples": "Draws of StochasticRank's noise.",
+    "mu": "How far StochasticRank moves good documents down, in sigma a grade.",
+    "nu": "Added to the length of scores in StochasticRank's scale-free step.",
+    "projection": "How much of a step StochasticRank takes out along the scores.",
+    "balanced": "Whether both classes of logistic weigh the same.",
+    "temperature": "Langevin noise of scale sqrt(2 / (rate * X)) in the forces.",
+    "shrink_rate": "Each iteration multiplies the model by 1 - rate * X.",
     "max_bins": "How finely a feature is cut, 2 to 255.",
     "subsample": "Share of the data that a tree is grown on.",
     "sampling": "Sample whole queries, or documents by the size of their forces:",
@@ -152,9 +167,12 @@ def _option(name: str, hint: Any) -> Any:
 
     default = getattr(Parameters, name)
     text = _HELP.get(name) or _described(name, Parameters.__doc__ or "")
-    if choices := _choices(name, hint):
+    choices = tuple(word for word in _choices(name, hint) if word != "auto")
+    if choices and name != "metric":
         text = f"{text} {' or '.join(choices)}."
-    if default is not None:
+    if default == "auto":
+        text = f"{text} By default the objective's own."
+    elif default is not None:
         text = f"{text} By default {_shown(default)}."
     return Annotated[
         str | None,
@@ -174,7 +192,13 @@ def _choices(name: str, hint: Any) -> tuple[str, ...]:
 
     if name == "objective":
         return tuple(OBJECTIVES)
-    return get_args(hint) if get_origin(hint) is Literal else ()
+    return get_args(hint) if get_origin(hint) is Literal else _names(hint)
+
+
+def _names(hint: Any) -> tuple[str, ...]:
+    """The words that a parameter may be besides a number or a flag."""
+    parts = get_args(hint)
+    return tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
 
 
 def _shown(value: Any) -> str:
@@ -184,9 +208,9 @@ def _shown(value: Any) -> str:
 def _metavar(name: str, hint: Any) -> str:
     if name in _METAVARS:
         return _METAVARS[name]
-    if hint is bool:
-        return "|".join(_FLAGS)
     parts = get_args(hint) or (hint,)
+    if bool in parts:
+        return "|".join(_FLAGS)
     kind = "N" if int in parts else "X" if float in parts else "NAME"
     return f"{kind}|none" if NoneType in parts else kind
 
@@ -214,7 +238,7 @@ def _value(name: str, hint: Any, text: Any) -> Any:
         from rankgrove.metrics.spec import split_arguments
 
         return [metric for metric in split_arguments(text) if metric]
-    if hint is bool:
+    if bool in parts:
         return _FLAGS.get(text.lower(), text)
     if int in parts and re.fullmatch(r"[+-]?\d+", text):
         return int(text)

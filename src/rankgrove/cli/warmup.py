@@ -79,6 +79,12 @@ def _warm_training() -> None:
     for trained in (ranker, Ranker(n_estimators=2, min_samples_leaf=2).fit(some)):
         trained.model_.predict(some)
         trained.model_.contributions(some)
+    for objective, others in (
+        ("yetiloss", {"grower": "oblivious"}),
+        ("stochasticrank", {"temperature": 1e4}),
+        ("softmax", {}),
+    ):
+        Ranker(objective, n_estimators=2, min_samples_leaf=2, **others).fit(some)
 
 
 # All that `warmup` runs, on tiny data; a module with kernels adds what runs them.

@@ -109,7 +109,7 @@ class MAP(Metric):
     map@100(ties=expected, relevant>=2)
     """
 
-    relevant: float = 1.0
+    relevant: float | None = None
     norm: str = "relevant"
 
     name: ClassVar[str] = "map"
@@ -125,10 +125,15 @@ class MAP(Metric):
         if self.norm not in ("relevant", "cutoff"):
             raise unknown_name("norm of map", self.norm, ("relevant", "cutoff"))
 
+    @property
+    def threshold(self) -> float:
+        """The least label of a relevant document."""
+        return 1.0 if self.relevant is None else float(self.relevant)
+
     def _compute(self, rankings: Rankings) -> Floats:
         parameters = (
             self.depth(rankings.longest),
-            float(self.relevant),
+            self.threshold,
             self.norm == "cutoff",
         )
         return self._measure(rankings, average_precision, average_precision_expected, parameters)
@@ -136,7 +141,7 @@ class MAP(Metric):
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         labels = one_query(ranked_labels)
         self.check_labels(Rankings.of_order(labels))
-        relevant = float(self.relevant)
+        relevant = self.threshold
         deltas = np.zeros((len(labels), len(labels)))
         depth = self.depth(len(labels))
         count = _count_relevant(labels, 0, len(labels), relevant)

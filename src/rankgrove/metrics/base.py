@@ -299,7 +299,7 @@ class Metric(ABC):
     @classmethod
     def show_parameter(cls, name: str, value: Any) -> str:
         if name == "relevant":
-            return f"relevant>={show_number(value)}"
+            return f"relevant>={show_number(1.0 if value is None else value)}"
         if isinstance(value, tuple):
             return f"{name}=[{', '.join(show_number(entry) for entry in value)}]"
         return f"{name}={value if isinstance(value, str) else show_number(value)}"
@@ -326,9 +326,9 @@ def show_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def check_threshold(metric: str, relevant: float) -> None:
-    """The threshold that makes labels binary must leave 0 not relevant."""
-    if not (math.isfinite(relevant) and relevant > 0):
+def check_threshold(metric: str, relevant: float | None) -> None:
+    """The threshold that makes labels binary must leave 0 not relevant; without one it is 1."""
+    if relevant is not None and not (math.isfinite(relevant) and relevant > 0):
         raise ParameterError(
             f"relevant of {metric} must be a finite threshold above 0. Got {relevant:g}."
         )

@@ -141,7 +141,7 @@ def sweep_cascade(ranked, rank_a, reach_a, depth, kind, table, out):
     return reach_a * (1.0 - stop_a)
 
 
-class _Cascade(Metric):
+class Cascade(Metric):
     def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
         """The kind of R and its table."""
         raise NotImplementedError
@@ -165,14 +165,14 @@ class _Cascade(Metric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MRR(_Cascade):
+class MRR(Cascade):
     """One over the rank of the first relevant document, 0 if there is none above the cut-off.
 
     >>> print(MRR(k=10, relevant=3))
     mrr@10(relevant>=3)
     """
 
-    relevant: float = 1.0
+    relevant: float | None = None
 
     name: ClassVar[str] = "mrr"
     aliases: ClassVar[tuple[str, ...]] = ("rr",)
@@ -185,12 +185,17 @@ class MRR(_Cascade):
         super().__post_init__()
         check_threshold(self.name, self.relevant)
 
+    @property
+    def threshold(self) -> float:
+        """The least label of a relevant document."""
+        return 1.0 if self.relevant is None else float(self.relevant)
+
     def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
-        return _BINARY, as_input([self.relevant], np.float64)
+        return _BINARY, as_input([self.threshold], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ERR(_Cascade):
+class ERR(Cascade):
     """Expected reciprocal rank: one over the rank at which a user is satisfied, on average.
 
     Two conventions for the chance to be satisfied by grade r of at most r_max: the original

@@ -89,7 +89,7 @@ def sweep_discounted(ranked, rank_a, discounts, kind, table, normaliser, out):
         out[rank_b] = (gain_b - gain_a) * (discount_a - discount_b) / normaliser
 
 
-class _Discounted(Metric):
+class Discounted(Metric):
     """The shared part: a subclass says which gains, discounts and normaliser."""
 
     def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
@@ -172,7 +172,7 @@ def _read_table(text: str) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _GradedGain(_Discounted):
+class _GradedGain(Discounted):
     """Gain from the grade: exponential 2^r - 1, linear r, or a table."""
 
     gain: str | tuple[float, ...] = "exponential"
@@ -297,10 +297,10 @@ class ExpDCG(_GradedGain):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _BinaryGain(_Discounted):
+class _BinaryGain(Discounted):
     """Gain 1 for a relevant document, label >= `relevant`, else 0."""
 
-    relevant: float = 1.0
+    relevant: float | None = None
 
     expected_ties: ClassVar[str] = "closed form: the share of relevant documents in the tie group"
 
@@ -308,8 +308,13 @@ class _BinaryGain(_Discounted):
         super().__post_init__()
         check_threshold(self.name, self.relevant)
 
+    @property
+    def threshold(self) -> float:
+        """The least label of a relevant document."""
+        return 1.0 if self.relevant is None else float(self.relevant)
+
     def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
-        return _BINARY, as_input([self.relevant], np.float64)
+        return _BINARY, as_input([self.threshold], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -13,6 +13,8 @@ from rankgrove.data.dataset import Dataset
 
 Floats = NDArray[np.float64]
 
+_ALL_BITS = (1 << 64) - 1
+
 
 class Forces(ABC):
     """An objective on one data set, with all that does not depend on the scores computed once."""
@@ -34,6 +36,29 @@ class Forces(ABC):
             OUT: the second derivative that goes with it, 0 or more.
         """
 
+    def cross_leaf_curvatures(
+        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
+    ) -> Floats:
+        """The curvatures of `compute`, but of pairs only whose documents are in different leaves.
+
+        Parameters
+        ----------
+        leaves
+            The leaf of each document.
+        """
+        raise NotImplementedError
+
+
+def iteration_key(seed: int, iteration: int) -> np.uint64:
+    """The number by which the noise of an iteration is drawn."""
+    number = int(seed)
+    for part in (int(iteration), 0x6E6F697365):
+        number = (number + (part + 1) * 0x9E3779B97F4A7C15) & _ALL_BITS
+        number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _ALL_BITS
+        number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _ALL_BITS
+        number ^= number >> 31
+    return np.uint64(number)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Objective(ABC):
@@ -45,7 +70,7 @@ class Objective(ABC):
     reference: ClassVar[str]
 
     @abstractmethod
-    def prepare(self, data: Dataset, n_jobs: int | None = None) -> Forces:
+    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         """Check the labels of a data set and get ready to compute forces on it.
 
         Parameters
@@ -54,4 +79,10 @@ class Objective(ABC):
             The documents; their labels must have a meaning for the objective.
         n_jobs
             Threads, as everywhere. The forces have the same bits for any number.
+        seed
+            Of objectives with noise.
         """
+
+    def start_score(self, data: Dataset) -> float:
+        """The score that all documents start with: where only differences matter, 0."""
+        return 0.0

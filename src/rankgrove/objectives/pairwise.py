@@ -1,28 +1,34 @@
 """The pairwise objective: every pair of a query pulls its better document above the other.
 
 All of its forms minimise `sum over pairs of w_ij * log(1 + exp(-sigma (z_i - z_j)))`, with
-label i > label j, and differ in the weight w_ij of a pair only.
+label i > label j, and differ in the weight of a pair only:
+
+    w_ij = mean over rankings by z + noise of |swap delta| 1{|p_i - p_j| <= neighbours}
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError
+from rankgrove.errors import ParameterError, unknown_name, whole_number
 from rankgrove.metrics.base import Metric, Rankings
-from rankgrove.metrics.discounted import DCG, NDCG, sum_gains
-from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import Floats, Forces, Objective
-from rankgrove.objectives.pairs import LANES, push_queries
+from rankgrove.metrics.discounted import ExpDCG
+from rankgrove.metrics.spec import METRICS, parse_metric
+from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key
+from rankgrove.objectives.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
+from rankgrove.objectives.pairs import push_queries
+from rankgrove.objectives.weights import WITH_DELTAS, PairWeights, weigh_pairs
 
-# The metrics whose swap deltas the pair loop knows.
-_METRICS: tuple[type[DCG], ...] = (NDCG, DCG)
+Noise = Literal["none", "logistic", "gaussian"]
+NOISES: tuple[str, ...] = get_args(Noise)
+_NOISE_KINDS = {"none": NO_NOISE, "logistic": LOGISTIC, "gaussian": GAUSSIAN}
 
 # Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs. Small
 # data are cut into 8 chunks, so that threads end at about the same time.
@@ -33,34 +39,98 @@ _FEW_PAIRS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class LambdaMART(Objective):
+class Pairwise(Objective):
     """Pairs weighted by what swapping their two documents would change in a metric.
 
-    With the documents of a query ranked by score (equal scores: in the order of the rows), a
-    pair with label i > label j and rho = 1 / (1 + exp(sigma (z_i - z_j))) gives
+    With the documents of a query ranked by score, or by score and noise (equal ones: in the order
+    of the rows), a pair with label i > label j and rho = 1 / (1 + exp(sigma (z_i - z_j))) gives
 
         force_i += sigma w rho,  force_j -= sigma w rho,
         curvature_i and curvature_j += sigma^2 w rho (1 - rho),  w = |swap delta|.
 
-    A query of one document, with equal labels only or without any gain has no force.
+    The noise decides the ranking only: rho takes the scores themselves. A query of one document,
+    with equal labels only or without any gain has no force.
 
     Parameters
     ----------
-    metric
-        `ndcg` or `dcg` with any gain and cut-off, by name or as a value. Its policies on ties
-        and on empty queries play no role.
     sigma
         How steep the logistic function is.
     truncation
-        None weighs a pair by the swap delta itself: past the metric's cut-off k no discount
-        is left, and NDCG divides by the ideal DCG@k. A number T is LightGBM's form: the
-        discounts have no cut-off, only pairs whose better-ranked document is among the first
-        T count, and NDCG divides by the ideal DCG@T.
+        A number T counts only pairs whose better-ranked document is among the first T. For DCG
+        and NDCG it is LightGBM's form: it also takes the place of the metric's cut-off in the
+        ideal DCG, and the discounts have none. None takes the swap delta as it is.
     normalise
         As LightGBM's `lambdarank_norm`: w is divided by 0.01 + |z_i - z_j|, unless all scores
         of the query are equal, and then all forces and curvatures of the query are multiplied
         by log2(1 + S) / S, where S is the sum of the absolute forces that its pairs put on
         both of their documents.
+    noise, noise_scale
+        What is added to the scores before ranking: `none`, `logistic` or `gaussian` noise,
+        multiplied by the scale.
+    neighbours
+        Only pairs with so many ranks between them, or fewer; `all` counts every pair.
+    permutations
+        How many rankings with noise are averaged; without noise there is one.
+    """
+
+    sigma: float = 1.0
+    truncation: int | None = None
+    normalise: bool = False
+    noise: Noise = "none"
+    noise_scale: float = 1.0
+    neighbours: int | Literal["all"] = "all"
+    permutations: int = 1
+
+    def __post_init__(self) -> None:
+        _positive(f"sigma of {self.name}", self.sigma)
+        _positive(f"noise_scale of {self.name}", self.noise_scale)
+        if self.noise not in NOISES:
+            raise unknown_name(f"noise of {self.name}", str(self.noise), NOISES)
+        whole_number(f"permutations of {self.name}", self.permutations, 1)
+        if self.neighbours != "all":
+            whole_number(f"neighbours of {self.name}", self.neighbours, 1, also="all")
+        if self.truncation is not None:
+            whole_number(
+                f"truncation of {self.name}", self.truncation, 1,
+                also="None for the metric's own cut-off",
+            )  # fmt: skip
+        if not isinstance(self.normalise, bool):
+            raise ParameterError(
+                f"normalise of {self.name} must be True or False. Got {self.normalise!r}."
+            )
+
+    @property
+    def _weighs_by(self) -> Metric | None:
+        """The metric whose swap deltas weigh pairs; None if all count the same."""
+        raise NotImplementedError
+
+    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> PairForces:
+        rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
+        weights = weigh_pairs(self._weighs_by, rankings, self.truncation)
+        return PairForces(self, weights, data, n_jobs, seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankMART(Pairwise):
+    """RankNet on trees: every pair with different labels counts the same.
+
+    >>> RankMART().prepare(Dataset.from_arrays([[0.0]] * 2, [0, 1], group=[2])) is not None
+    True
+    """
+
+    name: ClassVar[str] = "rankmart"
+    title: ClassVar[str] = "RankMART"
+    formula: ClassVar[str] = "sum_ij log(1 + exp(-sigma (z_i - z_j)))"
+    reference: ClassVar[str] = "Burges 2010, sections 2 and 6"
+
+    @property
+    def _weighs_by(self) -> Metric | None:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LambdaMART(Pairwise):
+    """Pairs weighted by the swap delta of a metric in the ranking by score.
 
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
@@ -71,7 +141,6 @@ class LambdaMART(Objective):
     """
 
     metric: str | Metric = "ndcg"
-    sigma: float = 1.0
     truncation: int | None = 30
     normalise: bool = True
 
@@ -81,111 +150,163 @@ class LambdaMART(Objective):
     reference: ClassVar[str] = "Burges 2010, section 7 and eq. (6)"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metric", _known_metric(self.metric))
-        if not _is_number(self.sigma) or not 0 < self.sigma < math.inf:
-            raise ParameterError(
-                f"sigma of {self.name} must be a finite number above 0. Got {self.sigma!r}."
-            )
-        if self.truncation is not None and (
-            isinstance(self.truncation, bool)
-            or not isinstance(self.truncation, int)
-            or self.truncation < 1
-        ):
-            raise ParameterError(
-                f"truncation of {self.name} must be a whole number, 1 or more, or None for the "
-                f"metric's own cut-off. Got {self.truncation!r}."
-            )
-        if not isinstance(self.normalise, bool):
-            raise ParameterError(
-                f"normalise of {self.name} must be True or False. Got {self.normalise!r}."
-            )
+        super().__post_init__()
+        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None) -> Forces:
-        return _PairForces(self, _known_metric(self.metric), data, n_jobs)
+    @property
+    def _weighs_by(self) -> Metric | None:
+        return known_metric(self.metric, self.name)
 
 
-class _PairForces(Forces):
+@dataclass(frozen=True, kw_only=True)
+class YetiRank(Pairwise):
+    """Neighbours in noisy rankings, weighted by the difference of labels and a geometric discount.
+
+    Parameters
+    ----------
+    decay
+        b of the discount b^(rank - 1).
+
+    >>> YetiRank().permutations
+    10
+    """
+
+    decay: float = 0.85
+    noise: Noise = "logistic"
+    neighbours: int | Literal["all"] = 1
+    permutations: int = 10
+
+    name: ClassVar[str] = "yetirank"
+    title: ClassVar[str] = "YetiRank"
+    formula: ClassVar[str] = (
+        "sum_ij E|(r_i - r_j) (b^(p_i - 1) - b^(p_j - 1))| 1{neighbours} "
+        "* log(1 + exp(-sigma (z_i - z_j)))"
+    )
+    reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, section 3.3"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.decay) or not 0 < self.decay < 1:
+            raise ParameterError(
+                f"decay of yetirank must be a number between 0 and 1. Got {self.decay!r}."
+            )
+
+    @property
+    def _weighs_by(self) -> Metric | None:
+        return ExpDCG(b=self.decay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class YetiLoss(Pairwise):
+    """Neighbours in noisy rankings, weighted by the swap delta of a metric.
+
+    >>> YetiLoss(metric="map").noise
+    'logistic'
+    """
+
+    metric: str | Metric = "ndcg"
+    noise: Noise = "logistic"
+    neighbours: int | Literal["all"] = 1
+    permutations: int = 10
+
+    name: ClassVar[str] = "yetiloss"
+    title: ClassVar[str] = "YetiLoss"
+    formula: ClassVar[str] = (
+        "sum_ij E[|swap delta_ij| 1{neighbours}] * log(1 + exp(-sigma (z_i - z_j)))"
+    )
+    reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.4 and eq. (13)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
+
+    @property
+    def _weighs_by(self) -> Metric | None:
+        return known_metric(self.metric, self.name)
+
+
+class PairForces(Forces):
     """The pair loop on one data set. `compute` keeps nothing, so threads may share it."""
 
     def __init__(
-        self, objective: LambdaMART, metric: DCG, data: Dataset, n_jobs: int | None
+        self,
+        objective: Pairwise,
+        weights: PairWeights,
+        data: Dataset,
+        n_jobs: int | None,
+        seed: int,
     ) -> None:
-        rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
-        metric.check_labels(rankings)
-        longest = rankings.longest
-        cutoff = metric.k if objective.truncation is None else objective.truncation
-        depth = longest if cutoff is None else min(cutoff, longest)
-        gains = _gains(metric, rankings)
+        longest = int(data.group.max())
         discounts = np.zeros(longest + LANES)
-        ranks = depth if objective.truncation is None else longest
-        discounts[:ranks] = metric.discounts(ranks)
-        scales = np.ones(data.n_queries)
-        if isinstance(metric, NDCG):
-            cut = NDCG(k=depth, gain=metric.gain)
-            kind, table = cut.gains(*rankings.label_range, rankings.whole_labels)
-            # One over the ideal DCG, and NaN where that is 0.
-            scales = np.nan_to_num(cut.normalise(scales, rankings, kind, table))
-        starts = data.offsets[:-1]
-        equal = np.minimum.reduceat(gains, starts) == np.maximum.reduceat(gains, starts)
-        scales[equal] = 0.0
-        weights = np.ones(data.n_queries) if data.weights is None else data.weights
-
+        discounts[:longest] = weights.discounts
+        of_query = np.ones(data.n_queries) if data.weights is None else data.weights
         self._inputs = (
-            as_input(gains, np.float64),
-            rankings.offsets,
-            as_input(scales, np.float64),
-            as_input(weights, np.float64),
+            as_input(weights.values, np.float64),
+            as_input(data.offsets, np.int64),
+            as_input(weights.scales, np.float64),
+            as_input(of_query, np.float64),
         )
-        self._discounts = as_input(discounts, np.float64)
-        self._depth = depth
-        self._sigma = float(objective.sigma)
-        self._normalise = objective.normalise
+        neighbours = longest if objective.neighbours == "all" else int(objective.neighbours)
+        rounds = 1 if objective.noise == "none" else objective.permutations
+        self._kind = (weights.kind, as_input(discounts, np.float64), weights.depth)
+        self._how = (float(objective.sigma), bool(objective.normalise))
+        self._noise = (_NOISE_KINDS[objective.noise], float(objective.noise_scale))
+        self._rounds = (min(neighbours, longest), int(rounds))
+        self._no_leaves = as_input([], np.int32)
         sizes = data.group
-        pairs = int((np.minimum(sizes, depth) * sizes).sum())
-        bounds = chunk_queries(data.offsets, min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1))
-        self._bounds = [0, data.n_queries] if pairs <= _FEW_PAIRS else bounds.tolist()
-        self._n_jobs = n_jobs
+        pairs = int((np.minimum(sizes, weights.depth) * np.minimum(sizes, neighbours)).sum())
+        step = min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1)
+        bounds = chunk_queries(data.offsets, step)
+        few = pairs * rounds <= _FEW_PAIRS
+        self._bounds = [0, data.n_queries] if few else bounds.tolist()
+        self._n_jobs, self._seed = n_jobs, seed
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        self._push(scores, iteration, self._no_leaves, forces, curvatures)
+
+    def cross_leaf_curvatures(
+        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
+    ) -> Floats:
+        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
+        self._push(scores, iteration, as_input(leaves, np.int32), forces, curvatures)
+        return curvatures
+
+    def _push(
+        self,
+        scores: Floats,
+        iteration: int,
+        leaves: NDArray[np.int32],
+        forces: Floats,
+        curvatures: Floats,
+    ) -> None:
         ranked_by = as_input(scores, np.float64)
+        key = iteration_key(self._seed, iteration)
 
         def push(chunk: int) -> None:
             push_queries(
-                ranked_by,
-                *self._inputs,
-                self._bounds[chunk],
-                self._bounds[chunk + 1],
-                self._discounts,
-                self._depth,
-                self._sigma,
-                self._normalise,
-                forces,
+                ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
+                *self._kind, *self._how, *self._noise, *self._rounds, key, leaves, forces,
                 curvatures,
-            )
+            )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)
 
 
-def _known_metric(spec: str | Metric) -> DCG:
-    """The metric of a name or value, if the pair loop knows its swap deltas."""
+def known_metric(spec: str | Metric, objective: str) -> Metric:
+    """The metric of a name or value, if kernels know its swap deltas."""
     metric = parse_metric(spec)
-    if not isinstance(metric, _METRICS):
-        known = " or ".join(known.name for known in _METRICS)
+    if not isinstance(metric, WITH_DELTAS):
+        known = [name for name, kind in METRICS.items() if issubclass(kind, WITH_DELTAS)]
         raise ParameterError(
-            f"the metric of lambdamart must be {known}, with any gain and cut-off. Got {metric}."
+            f"the metric of {objective} must be one of {', '.join(known)}. Got {metric}."
         )
     return metric
 
 
-def _gains(metric: DCG, rankings: Rankings) -> Floats:
-    """The gain of each document: the sum of gains of a query that is this document alone."""
-    n_documents = len(rankings.labels)
-    kind, table = metric.gains(*rankings.label_range, rankings.whole_labels)
-    alone = as_input(np.arange(n_documents + 1), np.int64)
-    out = np.empty(n_documents)
-    sum_gains(rankings.labels, alone, 0, n_documents, kind, table, out)
-    return out
-
-
-def _is_number(value: object) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _positive(name: str, value: Any) -> None:
+    if not is_number(value) or not 0 < value < math.inf:
+        raise ParameterError(f"{name} must be a finite number above 0. Got {value!r}.")

@@ -7,9 +7,33 @@ from typing import Any
 
 from rankgrove.errors import unknown_name
 from rankgrove.objectives.base import Objective
-from rankgrove.objectives.pairwise import LambdaMART
+from rankgrove.objectives.listwise import (
+    XENDCG,
+    ListNet,
+    Logistic,
+    QueryRMSE,
+    Regression,
+    Softmax,
+)
+from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
+from rankgrove.objectives.stochastic import StochasticRank
 
-OBJECTIVES: dict[str, type[Objective]] = {objective.name: objective for objective in (LambdaMART,)}
+OBJECTIVES: dict[str, type[Objective]] = {
+    objective.name: objective
+    for objective in (
+        LambdaMART,
+        YetiLoss,
+        YetiRank,
+        RankMART,
+        StochasticRank,
+        QueryRMSE,
+        XENDCG,
+        Softmax,
+        ListNet,
+        Regression,
+        Logistic,
+    )
+}
 
 
 def make_objective(objective: str | Objective, **parameters: Any) -> Objective:

@@ -35,7 +35,7 @@ from rankgrove.trees.team import (
     How,
 )
 
-Growth = Literal["leafwise", "depthwise"]
+Growth = Literal["leafwise", "depthwise", "oblivious"]
 GROWERS: tuple[str, ...] = get_args(Growth)
 
 # Rows of a node are divided, put in order and, if there are many, summed in parts of this size.
@@ -125,7 +125,7 @@ class Grower:
         )
         self._how = How(
             careful=bool(np.any(signs)),
-            leafwise=options.grower == "leafwise",
+            growth=GROWERS.index(options.grower),
             max_leaves=options.max_leaves,
             part_rows=_PART_ROWS,
             few_rows=_FEW_ROWS,
@@ -162,6 +162,7 @@ class Grower:
             found_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             team=np.zeros(HAS_SUMMED + self.n_jobs, dtype=np.int64),
             codes=np.empty((self.n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
+            gains=np.empty((self.n_jobs, 2, 256, 16)),
             room=np.empty((self.n_jobs, 256, 16), dtype=np.int64),
             floats=np.empty((self.n_jobs, 4, 16)),
             ints=np.empty((self.n_jobs, 19, 16), dtype=np.int64),
@@ -174,6 +175,7 @@ class Grower:
         units: tuple[float, float],
         rows: NDArray[np.int32],
         allowed: NDArray[np.bool_],
+        more_l2: float = 0.0,
     ) -> GrownTree:
         """Grow a tree on these rows, which are put into the order of its leaves.
 
@@ -185,12 +187,14 @@ class Grower:
             The rows that count, in rising order.
         allowed
             Whether each feature may be split by.
+        more_l2
+            Added to the `l2` of the options.
         """
         state = self._state._replace(
             packed=as_input(packed, np.int64),
             rows=rows,
             allowed=as_input(allowed, np.bool_),
-            rules=self._rules_in(units[1]),
+            rules=self._rules_in(units[1], more_l2),
         )
         root = state.nodes[0]
         state.free[:] = np.arange(len(state.free))[::-1]
@@ -217,11 +221,11 @@ class Grower:
         run_chunks(task, self.n_jobs, self.n_jobs)
         return int(state.team[N_SPLITS])
 
-    def _rules_in(self, unit: float) -> NDArray[np.float64]:
+    def _rules_in(self, unit: float, more_l2: float) -> NDArray[np.float64]:
         options = self.options
         rules = [
             options.min_child_weight / unit,
-            options.l2 / unit,
+            (options.l2 + more_l2) / unit,
             options.min_samples_leaf,
             options.category_l2 / unit,
             options.category_smoothing / unit,

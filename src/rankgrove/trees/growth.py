@@ -27,8 +27,18 @@ from rankgrove._jit import (
     pause,
     prefetch,
 )
+from rankgrove.trees.binning import WITH_MISSING
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
-from rankgrove.trees.search import FEWEST, search_block
+from rankgrove.trees.search import (
+    AT_LEAST,
+    FEWEST,
+    L2,
+    N_RULES,
+    add_gains,
+    best_of_gains,
+    node_rules,
+    search_block,
+)
 from rankgrove.trees.steps import next_step
 from rankgrove.trees.team import (
     BY_PARTS,
@@ -39,11 +49,13 @@ from rankgrove.trees.team import (
     HAS_SUMMED,
     LEFT,
     LEFT_AT,
+    LEVEL_END,
     LOW,
     N_FREE,
     N_LEFT,
     N_SPLITS,
     NODE,
+    OBLIVIOUS,
     OTHER,
     OVER,
     PART_ROWS,
@@ -53,6 +65,7 @@ from rankgrove.trees.team import (
     RIGHT_AT,
     SCANNING,
     SEARCH,
+    SEARCH_LEVEL,
     SLOT,
     START,
     STEP,
@@ -183,13 +196,43 @@ def _do_block(g, layout, how, recount, block, worker):
             subtract(other.reshape(4096), histogram.reshape(4096), n_cells)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        if n_rows >= 2 * g.rules[FEWEST]:
+        if n_rows >= 2 * g.rules[FEWEST] and how.growth != OBLIVIOUS:
             g.found_gains[block, side] = search_block(
                 histogram, counts if recount else histogram, recount, block, g.nodes[at, TOTAL],
                 n_rows, g.own_rules[side], g.node_floats[at, LOW:], how.careful, layout, g.allowed,
                 g.floats[worker], g.ints[worker], g.found_cuts[block, side]
             )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
+
+
+@kernel
+def _do_level(g, layout, block, worker):
+    """Search one block of all nodes of a level for the cut that gains most in all of them."""
+    team, gains = g.team, g.gains[worker]
+    n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
+    n_bins = layout.block_bins[block]
+    rules, sums = g.floats[worker].reshape(64)[:N_RULES], g.ints[worker, 0]
+    gains[:n_kinds, :n_bins] = 0.0
+    for at in range(team[N_SPLITS], team[LEVEL_END]):
+        clock = cycles()
+        slot, n_rows = g.nodes[at, SLOT], g.nodes[at, END] - g.nodes[at, START]
+        if n_rows < 2 * g.rules[FEWEST]:
+            continue
+        histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
+        if slot < 0:
+            _sum_block(g, layout, at, False, block, histogram)
+        elif at == 0:
+            _sum_block(g, layout, at, True, block, histogram)
+        now = cycles()
+        g.cycles[worker, SUMMING] += now - clock
+        total = g.nodes[at, TOTAL]
+        node_rules(g.rules, np.float64(total & 0xFFFFFFFF), n_rows, rules)
+        for kind in range(n_kinds):
+            for f in range(16):
+                sums[f] = histogram[255, f] if kind else 0
+            add_gains(histogram, n_bins, total, rules[AT_LEAST], rules[L2], sums, gains[kind])
+        g.cycles[worker, SCANNING] += cycles() - now
+    g.found_gains[block, 0] = best_of_gains(gains, block, layout, g.allowed, g.found_cuts[block, 0])
 
 
 @kernel
@@ -229,6 +272,8 @@ def grow(g, layout, how, worker, unit):
             step = team[STEP]
             if step in (SEARCH, RECOUNT):
                 _do_block(g, layout, how, step == RECOUNT, task, worker)
+            elif step == SEARCH_LEVEL:
+                _do_level(g, layout, task, worker)
             else:
                 _do_part(g, layout, step, task, worker)
             atomic_add(team, DONE, 1)

@@ -341,3 +341,50 @@ def _choose(block, features, allowed, floats, ints, out):
             out[1] = ints[1, f]
             out[2] = ints[2, f]
     return best
+
+
+@kernel
+def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
+    """Add to the gain of every cut of 16 features what it gains in one node.
+
+    `sums` is what lies left before the first bin. A cut that leaves a light child gains nothing.
+    """
+    total_force = np.float64(total >> 32)
+    total_curvature = np.float64(total & 0xFFFFFFFF)
+    own = total_force * total_force / (total_curvature + l2)
+    for b in range(n_bins):
+        row = histogram[b]
+        out = gains[b]
+        for f in range(16):
+            left = sums[f] + row[f]
+            sums[f] = left
+            force = np.float64(left >> 32)
+            curvature = np.float64(left & 0xFFFFFFFF)
+            other_force = total_force - force
+            other_curvature = total_curvature - curvature
+            x = curvature + l2
+            y = other_curvature + l2
+            gain = (force * force * y + other_force * other_force * x) / (x * y) - own
+            allowed = (curvature >= at_least) & (other_curvature >= at_least)
+            out[f] += gain if allowed else 0.0
+
+
+@kernel
+def best_of_gains(gains, block, layout, allowed, out):
+    """The best cut of a block by summed gains, or 0; of equal ones the lower feature and bin."""
+    best = 0.0
+    out[0] = -1
+    for f in range(16):
+        feature = layout.features[block * 16 + f]
+        if feature < 0 or not allowed[feature]:
+            continue
+        for kind in range(2 if layout.block_kinds[block] == WITH_MISSING else 1):
+            for b in range(layout.n_bins[feature]):
+                gain = gains[kind, b, f]
+                equal = gain == best and gain > 0.0
+                if gain > best or (equal and feature < layout.features[out[0]]):
+                    best = gain
+                    out[0] = block * 16 + f
+                    out[1] = b
+                    out[2] = kind
+    return best

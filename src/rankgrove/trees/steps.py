@@ -28,15 +28,19 @@ from rankgrove.trees.team import (
     HAS_SUMMED,
     HIGH,
     KIND,
+    LEAFWISE,
     LEFT,
     LEFT_AT,
     LEFT_TOTAL,
+    LEVEL_END,
     LOW,
+    MISSING,
     N_FREE,
     N_LEFT,
     N_PARTS,
     N_SPLITS,
     NODE,
+    OBLIVIOUS,
     OTHER,
     PART_ROWS,
     PLACE,
@@ -44,6 +48,7 @@ from rankgrove.trees.team import (
     RECOUNT,
     RIGHT_AT,
     SEARCH,
+    SEARCH_LEVEL,
     SLOT,
     START,
     STEP,
@@ -83,12 +88,13 @@ def _set_cut(node, values, found_gains, found_cuts, features, l2, unit):
 
 
 @kernel
-def _release(team, nodes, node_floats, free, kept_rows):
+def _release(team, nodes, node_floats, free, kept_rows, growth):
     """Free the histograms of nodes that will not be split, or that are small: see `_sum_column`."""
     for at in (team[SUMMED], team[OTHER]):
         if at < 0 or nodes[at, SLOT] < 0:
             continue
-        if node_floats[at, GAIN] <= 0.0 or nodes[at, END] - nodes[at, START] <= kept_rows:
+        unwanted = growth != OBLIVIOUS and node_floats[at, GAIN] <= 0.0
+        if unwanted or nodes[at, END] - nodes[at, START] <= kept_rows:
             free[team[N_FREE]] = nodes[at, SLOT]
             team[N_FREE] += 1
             nodes[at, SLOT] = -1
@@ -169,14 +175,16 @@ def _make_children(nodes, node_floats, at, left, n_left, left_total, sign, l2):
 
 
 @kernel
-def _plan_children(team, nodes, free, rules, max_leaves, few_rows, kept_rows):
+def _plan_children(team, nodes, free, rules, growth, max_leaves, few_rows, kept_rows):
     """Which child is summed, how, and where; or none, if neither may be split."""
     left = nodes[team[NODE], LEFT]
     right = left + 1
     n_left = nodes[left, END] - nodes[left, START]
     n_right = nodes[right, END] - nodes[right, START]
     slot = nodes[team[NODE], SLOT]
-    wanted = team[N_SPLITS] + 1 < max_leaves and nodes[left, DEPTH] < rules[MAX_DEPTH]
+    # (With one cut a level the depth is what ends a tree.)
+    full = growth != OBLIVIOUS and team[N_SPLITS] + 1 >= max_leaves
+    wanted = not full and nodes[left, DEPTH] < rules[MAX_DEPTH]
     team[BY_PARTS] = 0
     if not wanted or max(n_left, n_right) < 2 * rules[FEWEST]:
         team[SUMMED] = -1
@@ -203,7 +211,7 @@ def _after_division(g, layout, how):
     node = nodes[at]
     n_rows = node[END] - node[START]
     n_left = _place_parts(team, node, g.parts)
-    if min(n_left, n_rows - n_left) < g.rules[FEWEST]:
+    if how.growth != OBLIVIOUS and min(n_left, n_rows - n_left) < g.rules[FEWEST]:
         node[PLACE] = -1
         team[SUMMED] = at
         team[OTHER] = -1
@@ -212,14 +220,17 @@ def _after_division(g, layout, how):
     feature = layout.features[node[PLACE]]
     if layout.kinds[feature] == PLAIN:
         # Nothing was missing here in training: a missing value goes with the majority.
-        g.tables[split, 255] = 2 * n_left >= n_rows
+        missing_left = team[MISSING] if how.growth == OBLIVIOUS else 2 * n_left >= n_rows
+        g.tables[split, 255] = missing_left
     _make_children(
         nodes, g.node_floats, at, 2 * split + 1, n_left, team[LEFT_TOTAL], layout.signs[feature],
         g.rules[L2]
     )  # fmt: skip
     g.splits[split] = at
     team[N_SPLITS] += 1
-    _plan_children(team, nodes, g.free, g.rules, how.max_leaves, how.few_rows, how.kept_rows)
+    _plan_children(
+        team, nodes, g.free, g.rules, how.growth, how.max_leaves, how.few_rows, how.kept_rows
+    )
     return PUT_BACK
 
 
@@ -229,9 +240,16 @@ def _choose(g, layout, how):
     team, nodes = g.team, g.nodes
     if team[N_SPLITS] + 1 >= how.max_leaves:
         return BEGIN
-    at = _next_node(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, how.leafwise)
+    at = _next_node(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, how.growth == LEAFWISE)
     if at < 0:
         return BEGIN
+    return _plan_division(g, layout, how, at)
+
+
+@kernel
+def _plan_division(g, layout, how, at):
+    """Prepare the division of a node by its cut: the next step."""
+    team, nodes = g.team, g.nodes
     node = nodes[at]
     team[NODE] = at
     team[SUMMED] = at
@@ -250,6 +268,62 @@ def _choose(g, layout, how):
 
 
 @kernel
+def _set_level(g, layout, unit):
+    """Give all nodes of a level the cut that gains most; whether there is one."""
+    team, nodes = g.team, g.nodes
+    first, last = team[N_SPLITS], team[LEVEL_END]
+    top = nodes[first]
+    total = top[TOTAL]
+    # Sums of gains are compared with nothing.
+    top[TOTAL] = 0
+    _set_cut(
+        top, g.node_floats[first], g.found_gains[:, 0], g.found_cuts[:, 0], layout.features, 1.0,
+        unit
+    )  # fmt: skip
+    top[TOTAL] = total
+    gain = g.node_floats[first, GAIN] / (last - first)
+    for at in range(first, last):
+        g.node_floats[at, GAIN] = gain
+        for column in (PLACE, BIN, KIND):
+            nodes[at, column] = top[column]
+    # A value that was never missing goes with the majority of bins up to the cut.
+    n_bins = layout.n_bins[layout.features[top[PLACE]]] if gain > 0.0 else 1
+    team[MISSING] = 2 * (top[BIN] + 1) >= n_bins
+    return gain > 0.0
+
+
+@kernel
+def _next_of_level(g, layout, how):
+    """Divide the next node of a level, or search the next level: the next step, or BEGIN."""
+    team, nodes = g.team, g.nodes
+    while team[N_SPLITS] < team[LEVEL_END]:
+        at = team[N_SPLITS]
+        if nodes[at, END] > nodes[at, START]:
+            return _plan_division(g, layout, how, at)
+        # Without rows, and so are its children.
+        feature = layout.features[nodes[at, PLACE]]
+        left_of(
+            g.column, 0, layout.n_bins[feature], nodes[at, BIN], nodes[at, KIND], g.own_rules[0],
+            g.tables[at]
+        )  # fmt: skip
+        if layout.kinds[feature] == PLAIN:
+            g.tables[at, 255] = team[MISSING]
+        _make_children(nodes, g.node_floats, at, 2 * at + 1, 0, nodes[at, TOTAL], 0.0, 0.0)
+        g.splits[at] = at
+        team[N_SPLITS] += 1
+    team[LEVEL_END] = 2 * team[LEVEL_END] + 1
+    return SEARCH_LEVEL if nodes[team[N_SPLITS], DEPTH] < g.rules[MAX_DEPTH] else BEGIN
+
+
+@kernel
+def _has_sums_to_make(team, nodes, growth):
+    """Whether children are to be searched, or their histograms to be made and kept."""
+    if team[SUMMED] < 0:
+        return False
+    return growth != OBLIVIOUS or nodes[team[OTHER], SLOT] >= 0
+
+
+@kernel
 def next_step(g, layout, how, unit):
     """What follows the step that is done: the number of its tasks, 0 at the end."""
     team = g.team
@@ -259,27 +333,34 @@ def next_step(g, layout, how, unit):
         team[N_FREE] = len(g.free) - 1
         team[OTHER] = -1
         team[BY_PARTS] = 1
+        team[LEVEL_END] = 1
         step = SUM
+    elif step == SEARCH_LEVEL:
+        step = _next_of_level(g, layout, how) if _set_level(g, layout, unit) else BEGIN
+    elif how.growth == OBLIVIOUS and step == SUM:
+        step = SEARCH_LEVEL
     elif step == DIVIDE:
         step = _after_division(g, layout, how)
-    elif step == SUM or (step == PUT_BACK and team[SUMMED] >= 0):
+    elif step == SUM or (step == PUT_BACK and _has_sums_to_make(team, g.nodes, how.growth)):
         _set_rules(team, g.nodes, g.rules, g.own_rules)
         step = SEARCH
     else:
         if step != PUT_BACK:
             for side in range(2):
                 at = team[OTHER] if side else team[SUMMED]
-                if at >= 0:
+                if at >= 0 and how.growth != OBLIVIOUS:
                     _set_cut(
                         g.nodes[at], g.node_floats[at], g.found_gains[:, side],
                         g.found_cuts[:, side], layout.features, g.rules[L2], unit
                     )  # fmt: skip
-            _release(team, g.nodes, g.node_floats, g.free, how.kept_rows)
-        step = _choose(g, layout, how)
+            _release(team, g.nodes, g.node_floats, g.free, how.kept_rows, how.growth)
+        by_level = how.growth == OBLIVIOUS
+        step = _next_of_level(g, layout, how) if by_level else _choose(g, layout, how)
     if step in (SUM, PUT_BACK):
         for worker in range(len(g.cycles)):
             team[HAS_SUMMED + worker] = 0
     team[STEP] = step
     if step == BEGIN:
         return 0
-    return len(layout.block_bins) if step in (SEARCH, RECOUNT) else team[N_PARTS]
+    by_block = step in (SEARCH, RECOUNT, SEARCH_LEVEL)
+    return len(layout.block_bins) if by_block else team[N_PARTS]

@@ -16,17 +16,22 @@ GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 # take, tasks done, whether all is over. Then what the tasks are: the step that they make up; the
 # node that is divided; the one that is summed, and its sibling or -1; whether it is summed by parts
 # of its rows; the number and the size of the parts. Then what the leader keeps in mind: splits so
-# far, free histograms, and of the node being divided the packed sum that goes left. The rest is one
-# a thread: whether it has begun a histogram.
+# far, free histograms, and of the node being divided the packed sum that goes left; of a level of
+# an oblivious tree, where it ends, and whether missing values go left. The rest is one a thread:
+# whether it has begun a histogram.
 TICKET, DONE, OVER = 0, 8, 16
 STEP, NODE, SUMMED, OTHER, BY_PARTS, N_PARTS, PART_ROWS = range(24, 31)
-N_SPLITS, N_FREE, LEFT_TOTAL = range(31, 34)
+N_SPLITS, N_FREE, LEFT_TOTAL, LEVEL_END, MISSING = range(31, 36)
 HAS_SUMMED = 40
 
 # The steps: sum the root, part by part; search it, or two children, block by block; divide the rows
 # of a node, part by part; search it again with its rows counted, if that leaves a child too small;
-# or put its rows back in order, and sum those of the smaller child if there are many.
-BEGIN, SUM, SEARCH, DIVIDE, RECOUNT, PUT_BACK = range(6)
+# or put its rows back in order, and sum those of the smaller child if there are many. In an
+# oblivious tree the histograms of children are only made, and then a whole level is searched.
+BEGIN, SUM, SEARCH, DIVIDE, RECOUNT, PUT_BACK, SEARCH_LEVEL = range(7)
+
+# How a tree grows: the best node next, the highest one next, or one cut a level.
+LEAFWISE, DEPTHWISE, OBLIVIOUS = range(3)
 
 # Where the cycles of a thread went.
 DIVIDING, SUMMING, SCANNING, N_CYCLES = 0, 1, 2, 8
@@ -57,8 +62,9 @@ class Growing(NamedTuple):
         Of the two nodes that are searched: their rules, and the best cut of each block.
     team
         What threads tell each other.
-    codes, room, floats, ints, cycles
-        For each thread: codes of rows, a block of a histogram, numbers, and where its time went.
+    codes, room, gains, floats, ints, cycles
+        For each thread: codes of rows, a block of a histogram, the gains of all its cuts, numbers,
+        and where its time went.
     """
 
     packed: NDArray[np.int64]
@@ -84,6 +90,7 @@ class Growing(NamedTuple):
     team: NDArray[np.int64]
     codes: NDArray[np.uint64]
     room: NDArray[np.int64]
+    gains: NDArray[np.float64]
     floats: NDArray[np.float64]
     ints: NDArray[np.int64]
     cycles: NDArray[np.int64]
@@ -93,7 +100,7 @@ class How(NamedTuple):
     """What does not change: how trees grow, and how large the pieces of work are."""
 
     careful: bool
-    leafwise: bool
+    growth: int
     max_leaves: int
     part_rows: int
     few_rows: int

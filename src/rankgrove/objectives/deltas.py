@@ -1,0 +1,117 @@
+"""Swap deltas in kernels: by how much a metric changes if two documents trade places.
+
+All have the form `(x_a - x_b) * V` for documents at ranks a < b, where x is what the metric sees
+in a document and V >= 0 depends on ranks and on the documents above b:
+
+| kind | metrics | x | V |
+|---|---|---|---|
+| PRODUCT | NDCG, DCG, ExpDCG, RBP, precision | gain / normaliser | D(a) - D(b) |
+| SIGN | none: every pair counts 1 | grade | 1 / absolute x_a - x_b |
+| PRECISION | MAP | relevant, 0 or 1 / N | u_a + v_b |
+| CASCADE | MRR, ERR | chance to stop, R | reach_a (1/a - S - Q/b) |
+
+With 1/p cut to 0 past the metric's cut-off, c_p the relevant documents down to p and H_p the sum of
+1/k over the relevant ranks k <= p: u_a = (c_a + 1 - rel_a)/a - H_a and v_b = H_{b-1} - c_b/b.
+reach_a is the chance to get to rank a, S what the ranks between give to a user who passes a, and Q
+the chance that such a user gets to b.
+
+The weight of a pair has a sign: positive where the upper of its two documents is the better one,
+negative where the lower one is, 0 where they are equal.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankgrove._jit import kernel
+
+PRODUCT, SIGN, PRECISION, CASCADE = range(4)
+
+
+@kernel
+def prepare_deltas(kind, n, x, discounts, upper, lower):
+    """What a ranking of n documents is weighed by: u, v; or the chance to reach each rank."""
+    if kind == PRECISION:
+        hits = 0
+        sums = 0.0
+        for i in range(n):
+            relevant = x[i] > 0.0
+            before = sums
+            hits += relevant
+            sums += discounts[i] if relevant else 0.0
+            upper[i] = (hits + (0 if relevant else 1)) * discounts[i] - sums
+            lower[i] = before - hits * discounts[i]
+    elif kind == CASCADE:
+        reach = 1.0
+        for i in range(n):
+            upper[i] = reach
+            reach *= 1.0 - x[i]
+
+
+@kernel
+def weigh_row(kind, a, n, x, discounts, upper, lower, out):
+    """Weights of the pairs of the document at rank a with all n - 1 - a below it, into out[a + 1:].
+
+    Entries from n on are set to 0 as far as `out` goes.
+    """
+    own = x[a]
+    lo = a + 1
+    rest, values, places = out[lo:n], x[lo:n], discounts[lo:n]
+    if kind == PRODUCT:
+        discount = discounts[a]
+        for i in range(len(rest)):
+            rest[i] = (own - values[i]) * (discount - places[i])
+    elif kind == SIGN:
+        for i in range(len(rest)):
+            rest[i] = np.float64(own > values[i]) - np.float64(own < values[i])
+    elif kind == PRECISION:
+        above = upper[a]
+        below = lower[lo:n]
+        for i in range(len(rest)):
+            rest[i] = (own - values[i]) * (above + below[i])
+    else:
+        reach, first = upper[a], discounts[a]
+        between = 0.0
+        passing = 1.0
+        for i in range(len(rest)):
+            stop = values[i]
+            rest[i] = reach * (own - stop) * (first - between - passing * places[i])
+            between += passing * stop * places[i]
+            passing *= 1.0 - stop
+    for i in range(n, len(out)):
+        out[i] = 0.0
+
+
+@kernel
+def weigh_diagonal(kind, distance, depth, n, x, discounts, upper, lower, between, passing, out):
+    """Weights of the pairs at ranks a and a + distance, for a below `depth`.
+
+    Diagonals are taken from distance 1 on: CASCADE keeps S and Q of each a in between, passing.
+    Returns how many pairs there are.
+    """
+    m = min(depth, n - distance)
+    below, places = x[distance:n], discounts[distance:n]
+    if kind == PRODUCT:
+        for a in range(m):
+            out[a] = (x[a] - below[a]) * (discounts[a] - places[a])
+    elif kind == SIGN:
+        for a in range(m):
+            out[a] = np.float64(x[a] > below[a]) - np.float64(x[a] < below[a])
+    elif kind == PRECISION:
+        rest = lower[distance:n]
+        for a in range(m):
+            out[a] = (x[a] - below[a]) * (upper[a] + rest[a])
+    else:
+        if distance == 1:
+            for a in range(m):
+                between[a] = 0.0
+                passing[a] = 1.0
+        for a in range(m):
+            stop, place = below[a], places[a]
+            out[a] = upper[a] * (x[a] - stop) * (discounts[a] - between[a] - passing[a] * place)
+            between[a] += passing[a] * stop * place
+            passing[a] *= 1.0 - stop
+    return m

@@ -1,0 +1,158 @@
+"""Elementary functions and noise for kernels: loops of IEEE steps that LLVM vectorises.
+
+The libraries' own e^x and log are called one by one, and differ between machines.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankgrove._jit import kernel
+
+# The smallest exponent: e^-700 is still a normal number.
+SMALLEST = -700.0
+
+_LOG2_E = 1.4426950408889634
+# ln 2 in two parts: the first has 32 bits, so that its product with a small integer is exact.
+_LN2_HIGH = 0.693147180369123816490
+_LN2_LOW = 1.90821492927058770002e-10
+
+# The bits of 1 and of sqrt(1/2), and the mask of a mantissa.
+_BITS_ONE = 0x3FF0000000000000
+_BITS_ROOT_HALF = 0x3FE6A09E667F3BCD
+_MANTISSA = 0x000FFFFFFFFFFFFF
+
+# Loops go over a multiple of this, so that a vector loop has no remainder to do one by one; and a
+# sum is of this many lanes, whatever the machine's width.
+LANES = 8
+
+# Kinds of noise.
+NO_NOISE, LOGISTIC, GAUSSIAN = range(3)
+
+
+@kernel
+def exponentials(x, bits, powers, out):
+    """e^x to within 2 units of the last place, for x cut to -700 and 700.
+
+    `powers` is `bits` seen as floats: an exponent written as an integer is read as 2^k. `out` must
+    not be x: then nothing would be vectorised.
+    """
+    for i in range(len(x)):
+        at = min(max(x[i], SMALLEST), -SMALLEST)
+        k = np.floor(at * _LOG2_E + 0.5)
+        bits[i] = (np.int64(k) + 1023) << 52
+        r = (at - k * _LN2_HIGH) - k * _LN2_LOW
+        # The series of e^r up to r^13, |r| <= ln(2) / 2.
+        e = 1.0 / 6227020800.0
+        e = e * r + 1.0 / 479001600.0
+        e = e * r + 1.0 / 39916800.0
+        e = e * r + 1.0 / 3628800.0
+        e = e * r + 1.0 / 362880.0
+        e = e * r + 1.0 / 40320.0
+        e = e * r + 1.0 / 5040.0
+        e = e * r + 1.0 / 720.0
+        e = e * r + 1.0 / 120.0
+        e = e * r + 1.0 / 24.0
+        e = e * r + 1.0 / 6.0
+        e = e * r + 0.5
+        e = e * r + 1.0
+        out[i] = e * r + 1.0
+    for i in range(len(x)):
+        out[i] *= powers[i]
+
+
+@kernel
+def logarithms(bits, powers, out):
+    """Ln x of positive normal numbers, given as their bits; `powers` is `bits` seen as floats.
+
+    The bits are overwritten.
+    """
+    for i in range(len(bits)):
+        # x = 2^k m with m between sqrt(1/2) and sqrt(2).
+        k = (bits[i] - _BITS_ROOT_HALF) >> 52
+        bits[i] -= k << 52
+        out[i] = np.float64(k)
+    for i in range(len(bits)):
+        m = powers[i]
+        # ln m = 2 artanh t, |t| < 0.172: the series up to t^21.
+        t = (m - 1.0) / (m + 1.0)
+        square = t * t
+        series = 1.0 / 21.0
+        series = series * square + 1.0 / 19.0
+        series = series * square + 1.0 / 17.0
+        series = series * square + 1.0 / 15.0
+        series = series * square + 1.0 / 13.0
+        series = series * square + 1.0 / 11.0
+        series = series * square + 1.0 / 9.0
+        series = series * square + 1.0 / 7.0
+        series = series * square + 1.0 / 5.0
+        series = series * square + 1.0 / 3.0
+        series = series * square + 1.0
+        out[i] = out[i] * _LN2_LOW + 2.0 * t * series + out[i] * _LN2_HIGH
+
+
+@kernel
+def log2_1p(x):
+    """log2(1 + x) for x > 0, by IEEE steps only."""
+    u = 1.0 + x
+    if u == 1.0:
+        return x * _LOG2_E
+    m, k = math.frexp(u)
+    if m < 0.7071067811865476:
+        m *= 2.0
+        k -= 1
+    # ln m = 2 artanh t, |t| < 0.172: the series up to t^21.
+    t = (m - 1.0) / (m + 1.0)
+    series = 0.0
+    for term in range(21, 0, -2):
+        series = series * t * t + 1.0 / term
+    # The last factor makes up for what 1 + x has lost of a small x.
+    return (k + 2.0 * t * series * _LOG2_E) * (x / (u - 1.0))
+
+
+@kernel
+def mix(number):
+    """Spread a number over 64 bits (splitmix64)."""
+    mixed = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+@kernel
+def draw_noise(kind, key, bits, powers, out):
+    """Independent noise of scale 1: logistic or standard normal; a function of the key only."""
+    n = len(out)
+    if kind == LOGISTIC:
+        for i in range(n):
+            # A number from 0 to 1, both excluded.
+            share = (np.float64(mix(key + np.uint64(i)) >> np.uint64(12)) + 0.5) * 2.0**-52
+            powers[i] = share / (1.0 - share)
+        logarithms(bits[:n], powers[:n], out)
+        return
+    for i in range(n):
+        share = (np.float64(mix(key + np.uint64(2 * i)) >> np.uint64(12)) + 0.5) * 2.0**-52
+        angle = np.float64(mix(key + np.uint64(2 * i + 1)) >> np.uint64(12)) * 2.0**-52
+        out[i] = math.sqrt(-2.0 * math.log(share)) * math.cos(2.0 * math.pi * angle)
+
+
+@kernel
+def sum_lanes(values):
+    """The sum of a multiple of 8 values, in an order that suits vectors of any width."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for i in range(0, len(values), LANES):
+        lane = values[i : i + LANES]
+        s0 += lane[0]
+        s1 += lane[1]
+        s2 += lane[2]
+        s3 += lane[3]
+        s4 += lane[4]
+        s5 += lane[5]
+        s6 += lane[6]
+        s7 += lane[7]
+    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))

@@ -1,0 +1,90 @@
+"""Forces of pairs that stand near each other in a ranking, diagonal by diagonal.
+
+The pairs at ranks a and a + d are one vector loop for each distance d. The ranking may be that of
+scores with noise, so that the upper document of a pair may have the lower score: the logistic term
+takes the scores without noise, and e^x of each pair's own difference.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+from rankgrove._jit import kernel
+from rankgrove.objectives.deltas import prepare_deltas, weigh_diagonal
+from rankgrove.objectives.elementary import exponentials
+
+# The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
+# deltas; weights, exponents and what pairs contribute.
+SCORES, X, FORCES, CURVATURES = range(4)
+_UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _EXPONENTS, _POWERED = range(4, 11)
+_FORCE, _CURVATURE, N_WORK_ROWS = range(11, 14)
+
+
+@kernel
+def _push_pairs(near, slope, scores, below, weights, e, force, curvature):
+    """What each pair of a diagonal contributes to its upper document, without sigma.
+
+    With E = e^(sigma (z_b - z_a)), rho is E / (1 + E) where the upper document a is the better one
+    and 1 / (1 + E) where the lower one, b, is.
+    """
+    for a in range(len(weights)):
+        share = 1.0 / (1.0 + e[a])
+        weight = weights[a] / (near + slope * abs(scores[a] - below[a]))
+        force[a] = weight * (e[a] * share if weight > 0.0 else share)
+        curvature[a] = abs(weight) * (e[a] * share) * share
+
+
+@kernel
+def _add(part, sums):
+    for i in range(len(part)):
+        sums[i] += part[i]
+
+
+@kernel
+def _subtract(part, sums):
+    for i in range(len(part)):
+        sums[i] -= part[i]
+
+
+@kernel
+def push_neighbours(
+    kind, n, depth, neighbours, sigma, near, slope, discounts, leaves, bits, powers, work
+):  # fmt: skip
+    """Forces and curvatures of one ranked query into the work rows, without sigma.
+
+    `leaves` is empty, or holds the leaf of each document in rank order: then only pairs whose
+    documents are in different leaves have a curvature. Returns the sum of the absolute forces of
+    all pairs.
+    """
+    scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
+    upper, lower = work[_UPPER], work[_LOWER]
+    for i in range(n):
+        forces[i] = 0.0
+        curvatures[i] = 0.0
+    prepare_deltas(kind, n, work[X], discounts, upper, lower)
+    size = 0.0
+    for distance in range(1, min(neighbours, n - 1) + 1):
+        m = weigh_diagonal(
+            kind, distance, depth, n, work[X], discounts, upper, lower, work[_BETWEEN],
+            work[_PASSING], work[_WEIGHTS]
+        )  # fmt: skip
+        below = scores[distance : distance + m]
+        exponents, force, curvature = (
+            work[_EXPONENTS, :m], work[_FORCE, :m], work[_CURVATURE, :m]
+        )  # fmt: skip
+        for a in range(m):
+            exponents[a] = sigma * (below[a] - scores[a])
+        powered = work[_POWERED, :m]
+        exponentials(exponents, bits, powers, powered)
+        _push_pairs(near, slope, scores[:m], below, work[_WEIGHTS, :m], powered, force, curvature)
+        if len(leaves):
+            for a in range(m):
+                curvature[a] = curvature[a] if leaves[a] != leaves[a + distance] else 0.0
+        _add(force, forces[:m])
+        _subtract(force, forces[distance : distance + m])
+        _add(curvature, curvatures[:m])
+        _add(curvature, curvatures[distance : distance + m])
+        for a in range(m):
+            size += abs(force[a])
+    return size
