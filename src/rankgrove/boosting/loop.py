@@ -19,10 +19,14 @@ from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_
 from rankgrove.boosting.sampling import (
     Sample,
     add_normal_noise,
+    bootstrap_weights,
     rounding_seed,
+    sample_by_variance,
+    sample_documents,
     sample_features,
     sample_gradients,
     sample_queries,
+    split_seed,
 )
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
@@ -263,7 +267,7 @@ class Training:
                 scale = math.sqrt(2 / (p.learning_rate * p.temperature))
                 add_normal_noise(forces, scale, p.random_state, iteration, self.n_jobs)
         with measured("sample"):
-            sample = self._sample(iteration, forces)
+            sample = self._sample(iteration, forces, curvatures)
             allowed = sample_features(self.train.n_features, p.colsample, p.random_state, iteration)
             if sample.weights is not None:
                 forces *= sample.weights
@@ -274,7 +278,8 @@ class Training:
             packed, units = quantise(forces, by, seed, self.n_jobs)
         with measured("grow"):
             more_l2 = self._more_l2(by, sample.rows)
-            grown = self._grower.grow(packed, units, sample.rows, allowed, more_l2)
+            noise = self._split_noise(forces, by, sample.rows, iteration)
+            grown = self._grower.grow(packed, units, sample.rows, allowed, more_l2, noise)
         with measured("update"):
             unit = units[0] / units[1]
             step = self._leaf_values(grown, sample, scores, iteration, (forces, curvatures), unit)
@@ -318,13 +323,45 @@ class Training:
             values = values + last
         return values
 
-    def _sample(self, iteration: int, forces: Floats) -> Sample:
-        p = self.parameters
+    def _sample(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
+        """What the tree is grown on, and what each document counts."""
+        p, offsets = self.parameters, self.train.offsets
+        sample = self._drawn(iteration, forces, curvatures)
+        if p.bootstrap == 0:
+            return sample
+        by = offsets if p.bootstrap_by == "query" else None
+        weights = bootstrap_weights(
+            by, self.train.n_documents, p.bootstrap, p.random_state, iteration
+        )
+        return Sample(sample.rows, weights if sample.weights is None else weights * sample.weights)
+
+    def _drawn(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
+        p, offsets = self.parameters, self.train.offsets
+        how = (p.subsample, p.random_state, iteration)
         if p.subsample == 1:
             return Sample(np.arange(self.train.n_documents, dtype=np.int32), None)
         if p.sampling == "query":
-            return sample_queries(self.train.offsets, p.subsample, p.random_state, iteration)
-        return sample_gradients(forces, p.subsample, p.random_state, iteration)
+            return sample_queries(offsets, *how)
+        if p.sampling == "document":
+            return sample_documents(self.train.n_documents, *how)
+        if p.sampling == "gradient":
+            return sample_gradients(forces, *how)
+        total = float(curvatures.sum())
+        step = float(np.abs(forces).sum()) / total if total > 0 else 0.0
+        sizes = np.hypot(forces, step * curvatures)
+        return sample_by_variance(sizes, offsets if p.sampling == "variance_query" else None, *how)
+
+    def _split_noise(
+        self, forces: Floats, curvatures: Floats, rows: NDArray[np.int32], iteration: int
+    ) -> tuple[float, int]:
+        """The scale of the noise in gains, and what it is drawn by."""
+        p = self.parameters
+        if p.split_noise == 0:
+            return 0.0, 0
+        total = float(curvatures[rows].sum())
+        by_chance = float((forces[rows] ** 2).sum()) / total if total > 0 else 0.0
+        fade = 1 / (1 + math.exp(min(p.learning_rate * iteration, 700.0)) / len(rows))
+        return p.split_noise * fade * by_chance, split_seed(p.random_state, iteration)
 
     def _more_l2(self, curvatures: Floats, rows: NDArray[np.int32]) -> float:
         """The `l2` that so many documents of average curvature make."""

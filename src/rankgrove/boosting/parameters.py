@@ -19,10 +19,12 @@ from rankgrove.trees.grower import GROWERS, Growth, TreeOptions
 
 SplitGain = Literal["newton", "least_squares"]
 Leaf = Literal["newton", "newton_cross_leaf", "mean"]
-Sampling = Literal["query", "gradient"]
+Sampling = Literal["query", "document", "gradient", "variance", "variance_query"]
+BootstrapBy = Literal["query", "document"]
 LEAVES: tuple[str, ...] = get_args(Leaf)
 SPLIT_GAINS: tuple[str, ...] = get_args(SplitGain)
 SAMPLINGS: tuple[str, ...] = get_args(Sampling)
+BOOTSTRAPS: tuple[str, ...] = get_args(BootstrapBy)
 
 # What belongs to the objective and is handed on to it; "auto" is the objective's own default.
 AUTO: Literal["auto"] = "auto"
@@ -70,9 +72,18 @@ class Parameters:
     max_bins
         How finely a feature is cut, 2 to 255. Missing values have a bin of their own.
     subsample, sampling
-        The share of the data that a tree is grown on: whole queries at random (`query`), or the
-        documents with the largest forces and some of the others, which then count for more
-        (`gradient`; a third of the share goes to the others).
+        The share of the data that a tree is grown on: whole queries (`query`) or single documents
+        (`document`) at random; the documents with the largest forces and some of the others, which
+        then count for more (`gradient`; a third of the share goes to the others); or documents, or
+        queries, with the least variance of their sums (`variance`, `variance_query`).
+    bootstrap, bootstrap_by
+        The temperature of a Bayesian bootstrap: each query, or document, counts (-ln u)^temperature
+        in a tree, u drawn between 0 and 1. 0 is none.
+    split_noise
+        Normal noise in the gains that features are compared by, in units of what a split by chance
+        gains, the mean square of the forces by the mean curvature. It fades as trees are added,
+        about when the product of their number and the learning rate passes the logarithm of the
+        number of documents.
     colsample
         The share of the features that a tree may split by.
     split_gain
@@ -128,6 +139,9 @@ class Parameters:
     max_bins: int = 255
     subsample: float = 1.0
     sampling: Sampling = "query"
+    bootstrap: float = 0.0
+    bootstrap_by: BootstrapBy = "query"
+    split_noise: float = 0.0
     colsample: float = 1.0
     split_gain: SplitGain = "newton"
     leaf: Leaf = "newton"
@@ -181,6 +195,9 @@ class Parameters:
         for name in ("subsample", "colsample"):
             _real(name, getattr(self, name), 0, above=True, most=1)
         _one_of("sampling", self.sampling, SAMPLINGS)
+        _one_of("bootstrap_by", self.bootstrap_by, BOOTSTRAPS)
+        _real("bootstrap", self.bootstrap, 0, most=10)
+        _real("split_noise", self.split_noise, 0)
         _one_of("split_gain", self.split_gain, SPLIT_GAINS)
         _one_of("leaf", self.leaf, LEAVES)
         whole_number("leaf_steps", self.leaf_steps, 1)

@@ -16,7 +16,7 @@ from rankgrove.objectives.elementary import GAUSSIAN, draw_noise
 
 Floats = NDArray[np.float64]
 
-_QUERIES, _ROWS, _FEATURES, _ROUNDING, _LANGEVIN = range(5)
+_QUERIES, _ROWS, _FEATURES, _ROUNDING, _LANGEVIN, _BOOTSTRAP, _SPLITS = range(7)
 
 _CHUNK_ROWS = 1 << 14
 
@@ -31,6 +31,11 @@ def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
 def rounding_seed(seed: int, iteration: int) -> int:
     """Where the rounding of a tree's forces starts in the sequence of random numbers."""
     return int(draw(seed, iteration, _ROUNDING, 1)[0])
+
+
+def split_seed(seed: int, iteration: int) -> int:
+    """What the noise in a tree's gains is drawn by."""
+    return int(draw(seed, iteration, _SPLITS, 1)[0] >> np.uint64(1))
 
 
 def add_normal_noise(
@@ -101,3 +106,56 @@ def sample_gradients(forces: Floats, share: float, seed: int, iteration: int) ->
     uniform = draw(seed, iteration, _ROWS, n_rows) * 2.0**-64
     rows = np.flatnonzero(top | (uniform < p)).astype(np.int32)
     return Sample(rows, np.where(top, 1.0, 1 / p if p > 0 else 0.0))
+
+
+def sample_documents(n_rows: int, share: float, seed: int, iteration: int) -> Sample:
+    """A share of the rows, at least one."""
+    chosen = _lowest(draw(seed, iteration, _ROWS, n_rows), max(1, round(share * n_rows)))
+    return Sample(np.flatnonzero(chosen).astype(np.int32), None)
+
+
+def sample_by_variance(
+    sizes: Floats, offsets: NDArray[np.int64] | None, share: float, seed: int, iteration: int
+) -> Sample:
+    """Rows, or whole queries, by what leaving them out would add to the variance of sums.
+
+    Each is taken with the probability p = min(1, size / mu) and then counts 1 / p, with mu such
+    that a share is taken on average: of all samples that are right on average the one with the
+    least variance (Ibragimov and Gusev 2019). Sizes of queries: roots of sums of squares.
+    """
+    if offsets is not None:
+        sizes = np.sqrt(np.add.reduceat(sizes * sizes, offsets[:-1]))
+    p = _chances(sizes, share)
+    purpose = _ROWS if offsets is None else _QUERIES
+    chosen = draw(seed, iteration, purpose, len(sizes)) * 2.0**-64 < p
+    if not chosen.any():
+        chosen[int(np.argmax(p))] = True
+    weights = np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
+    if offsets is not None:
+        chosen, weights = (np.repeat(values, np.diff(offsets)) for values in (chosen, weights))
+    return Sample(np.flatnonzero(chosen).astype(np.int32), weights)
+
+
+def _chances(sizes: Floats, share: float) -> Floats:
+    """min(1, size / mu) with the mean `share`."""
+    target = share * len(sizes)
+    falling = np.sort(sizes)[::-1]
+    rest = np.cumsum(falling[::-1])[::-1]
+    # With the k largest taken for sure, mu is the sum of the others by what is left to take.
+    k = np.arange(len(sizes))
+    mu = rest / np.maximum(target - k, 1e-300)
+    fits = (k < target) & (falling <= mu)
+    if not fits.any():
+        return np.ones(len(sizes))
+    bound = mu[int(np.argmax(fits))]
+    return np.minimum(1.0, sizes / bound) if bound > 0 else np.full(len(sizes), share)
+
+
+def bootstrap_weights(
+    offsets: NDArray[np.int64] | None, n_rows: int, temperature: float, seed: int, iteration: int
+) -> Floats:
+    """Weights of the Bayesian bootstrap, (-ln u)^temperature, one a query or one a row."""
+    n = n_rows if offsets is None else len(offsets) - 1
+    uniform = (draw(seed, iteration, _BOOTSTRAP, n) >> np.uint64(12)).astype(np.float64)
+    weights = (-np.log((uniform + 0.5) * 2.0**-52)) ** temperature
+    return weights if offsets is None else np.repeat(weights, np.diff(offsets))

@@ -20,6 +20,7 @@ from rankgrove.trees.team import (
     GAIN,
     HAS_SUMMED,
     HIGH,
+    KEY,
     LEFT,
     LOW,
     N_CYCLES,
@@ -158,7 +159,7 @@ class Grower:
             splits=np.empty(n_nodes, dtype=np.int64),
             parts=np.empty((n_parts, 3), dtype=np.int64),
             own_rules=np.empty((2, N_RULES)),
-            found_gains=np.empty((n_blocks, 2)),
+            found_gains=np.empty((n_blocks, 4)),
             found_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             team=np.zeros(HAS_SUMMED + self.n_jobs, dtype=np.int64),
             codes=np.empty((self.n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
@@ -176,6 +177,7 @@ class Grower:
         rows: NDArray[np.int32],
         allowed: NDArray[np.bool_],
         more_l2: float = 0.0,
+        noise: tuple[float, int] = (0.0, 0),
     ) -> GrownTree:
         """Grow a tree on these rows, which are put into the order of its leaves.
 
@@ -189,12 +191,16 @@ class Grower:
             Whether each feature may be split by.
         more_l2
             Added to the `l2` of the options.
+        noise
+            The scale of normal noise in the gains that features are compared by, and the number
+            that it is drawn by.
         """
+        gain_unit = units[0] * units[0] / units[1]
         state = self._state._replace(
             packed=as_input(packed, np.int64),
             rows=rows,
             allowed=as_input(allowed, np.bool_),
-            rules=self._rules_in(units[1], more_l2),
+            rules=self._rules_in(units[1], more_l2, noise[0] / gain_unit),
         )
         root = state.nodes[0]
         state.free[:] = np.arange(len(state.free))[::-1]
@@ -204,11 +210,12 @@ class Grower:
         state.node_floats[0] = 0.0, -np.inf, np.inf
         if self.options.max_leaves == 1:
             return self._grown(0)
-        return self._grown(self._run(state, units[0] * units[0] / units[1]))
+        return self._grown(self._run(state, gain_unit, noise[1]))
 
-    def _run(self, state: Growing, gain_unit: float) -> int:
+    def _run(self, state: Growing, gain_unit: float, key: int) -> int:
         """Have the team grow the tree; the number of its splits."""
         state.team[:] = 0
+        state.team[KEY] = key
 
         def task(worker: int) -> None:
             try:
@@ -221,7 +228,7 @@ class Grower:
         run_chunks(task, self.n_jobs, self.n_jobs)
         return int(state.team[N_SPLITS])
 
-    def _rules_in(self, unit: float, more_l2: float) -> NDArray[np.float64]:
+    def _rules_in(self, unit: float, more_l2: float, noise: float) -> NDArray[np.float64]:
         options = self.options
         rules = [
             options.min_child_weight / unit,
@@ -232,6 +239,7 @@ class Grower:
             options.max_categories,
             _NO_DEPTH if options.max_depth is None else options.max_depth,
             options.category_smoothing,
+            noise,
         ]
         return as_input(rules, np.float64)
 

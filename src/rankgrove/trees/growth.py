@@ -29,11 +29,13 @@ from rankgrove._jit import (
 )
 from rankgrove.trees.binning import WITH_MISSING
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
+from rankgrove.trees.quantise import mix
 from rankgrove.trees.search import (
     AT_LEAST,
     FEWEST,
     L2,
     N_RULES,
+    NOISE,
     add_gains,
     best_of_gains,
     node_rules,
@@ -47,6 +49,7 @@ from rankgrove.trees.team import (
     DONE,
     END,
     HAS_SUMMED,
+    KEY,
     LEFT,
     LEFT_AT,
     LEVEL_END,
@@ -197,10 +200,11 @@ def _do_block(g, layout, how, recount, block, worker):
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
         if n_rows >= 2 * g.rules[FEWEST] and how.growth != OBLIVIOUS:
-            g.found_gains[block, side] = search_block(
+            key = mix(np.uint64(team[KEY]) + np.uint64(at))
+            g.found_gains[block, side], g.found_gains[block, 2 + side] = search_block(
                 histogram, counts if recount else histogram, recount, block, g.nodes[at, TOTAL],
                 n_rows, g.own_rules[side], g.node_floats[at, LOW:], how.careful, layout, g.allowed,
-                g.floats[worker], g.ints[worker], g.found_cuts[block, side]
+                key, g.floats[worker], g.ints[worker], g.found_cuts[block, side]
             )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
 
@@ -232,7 +236,11 @@ def _do_level(g, layout, block, worker):
                 sums[f] = histogram[255, f] if kind else 0
             add_gains(histogram, n_bins, total, rules[AT_LEAST], rules[L2], sums, gains[kind])
         g.cycles[worker, SCANNING] += cycles() - now
-    g.found_gains[block, 0] = best_of_gains(gains, block, layout, g.allowed, g.found_cuts[block, 0])
+    key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
+    g.found_gains[block, 0], g.found_gains[block, 2] = best_of_gains(
+        gains, block, layout, g.allowed, g.rules[NOISE], key, g.floats[worker], g.ints[worker],
+        g.found_cuts[block, 0]
+    )  # fmt: skip
 
 
 @kernel

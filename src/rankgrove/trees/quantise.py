@@ -25,7 +25,7 @@ def pack_rows(forces, curvatures, force_unit, curvature_unit, seed, first, last,
     small values stays right, where rounding to the nearest would lose them all.
     """
     for row in range(first, last):
-        draw = _hash(np.uint64(row) + seed)
+        draw = mix(np.uint64(row) + seed)
         low = np.float64(draw & np.uint64(0xFFFFFFFF)) * 2.0**-32
         high = np.float64(draw >> np.uint64(32)) * 2.0**-32
         force = np.int64(np.floor(forces[row] / force_unit + low))
@@ -34,7 +34,7 @@ def pack_rows(forces, curvatures, force_unit, curvature_unit, seed, first, last,
 
 
 @kernel
-def _hash(number):
+def mix(number):
     """Spread a number over 64 bits (splitmix64)."""
     mixed = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

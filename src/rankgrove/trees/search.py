@@ -9,6 +9,7 @@ The gain of a split, up to what is the same for all splits of a node, is
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
+from rankgrove.trees.quantise import mix
 
 # How a candidate splits: values up to a bin go left, and missing values right or left; or the
 # first categories in rising, or falling, order of their statistic go left.
@@ -25,8 +27,9 @@ MISSING_RIGHT, MISSING_LEFT, RISING, FALLING = range(4)
 # of a child; for categories, what is added to l2, to the curvature of one category, and how many
 # go left at most; the depth from which on nodes are not split. For one node, AT_LEAST also holds
 # for the estimated number of rows, and RARE is the least curvature of a category that may go left.
-AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE = range(8)
-N_RULES = 8
+# NOISE is the scale of normal noise in the gains by which features are compared.
+AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE, NOISE = range(9)
+N_RULES = 9
 
 
 class Layout(NamedTuple):
@@ -309,10 +312,13 @@ def middle_of_children(total, left_total, l2, low, high):
 
 @kernel
 def search_block(
-    histogram, counts, exact, block, total, n_rows, rules, bounds, careful, layout, allowed, floats,
-    ints, out
+    histogram, counts, exact, block, total, n_rows, rules, bounds, careful, layout, allowed, key,
+    floats, ints, out
 ):  # fmt: skip
-    """The best cut of a block: its gain, or 0; place, bin and kind into out."""
+    """The best cut of a block: its gain with noise and without, or 0; place, bin and kind into out.
+
+    `key` is what the noise of the node is drawn by.
+    """
     if careful or layout.block_kinds[block] == CATEGORICAL:
         _scan_block_carefully(
             histogram, counts, exact, block, layout, total, n_rows, rules, bounds, floats, ints
@@ -322,25 +328,48 @@ def search_block(
             histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
             n_rows, rules, floats, ints
         )  # fmt: skip
-    return _choose(block, layout.features, allowed, floats, ints, out)
+    force = np.float64(total >> 32)
+    weight = np.float64(total & 0xFFFFFFFF) + rules[L2]
+    own = force * force / weight if weight > 0 else 0.0
+    return _choose(
+        block, layout.features, allowed, own, rules[NOISE], key, floats[0], ints[1], ints[2], out
+    )
 
 
 @kernel
-def _choose(block, features, allowed, floats, ints, out):
-    """The best of what was found in a block; of equal ones the lower feature."""
+def _normal(key):
+    """A standard normal number, a function of the key."""
+    share = (np.float64(mix(key) >> np.uint64(12)) + 0.5) * 2.0**-52
+    angle = np.float64(mix(key ^ np.uint64(0x6E6F6973)) >> np.uint64(12)) * 2.0**-52
+    return math.sqrt(-2.0 * math.log(share)) * math.cos(2.0 * math.pi * angle)
+
+
+@kernel
+def _choose(block, features, allowed, own, noise, key, gains, bins, kinds, out):
+    """The best of what was found in a block: its gain with noise, and without.
+
+    Of equal ones the lower feature. A gain that is not above the node's own term is none.
+    """
     best = 0.0
+    true_gain = 0.0
     out[0] = -1
     for f in range(16):
         feature = features[block * 16 + f]
-        gain = floats[0, f]
+        gain = gains[f]
         if feature < 0 or not allowed[feature] or gain <= 0.0:
             continue
-        if gain > best or (gain == best and feature < features[out[0]]):
-            best = gain
+        shown = gain
+        if noise > 0.0:
+            if gain <= own * (1.0 + 1e-12):
+                continue
+            shown += noise * _normal(key + np.uint64(feature))
+        if shown > best or (shown == best and feature < features[out[0]]):
+            best = shown
+            true_gain = gain
             out[0] = block * 16 + f
-            out[1] = ints[1, f]
-            out[2] = ints[2, f]
-    return best
+            out[1] = bins[f]
+            out[2] = kinds[f]
+    return best, true_gain
 
 
 @kernel
@@ -370,21 +399,18 @@ def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
 
 
 @kernel
-def best_of_gains(gains, block, layout, allowed, out):
-    """The best cut of a block by summed gains, or 0; of equal ones the lower feature and bin."""
-    best = 0.0
-    out[0] = -1
+def best_of_gains(gains, block, layout, allowed, noise, key, floats, ints, out):
+    """The best cut of a block by summed gains, with noise and without; see `_choose`."""
+    n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
     for f in range(16):
         feature = layout.features[block * 16 + f]
-        if feature < 0 or not allowed[feature]:
-            continue
-        for kind in range(2 if layout.block_kinds[block] == WITH_MISSING else 1):
-            for b in range(layout.n_bins[feature]):
-                gain = gains[kind, b, f]
-                equal = gain == best and gain > 0.0
-                if gain > best or (equal and feature < layout.features[out[0]]):
-                    best = gain
-                    out[0] = block * 16 + f
-                    out[1] = b
-                    out[2] = kind
-    return best
+        floats[0, f] = 0.0
+        for kind in range(n_kinds):
+            for b in range(layout.n_bins[feature] if feature >= 0 else 0):
+                if gains[kind, b, f] > floats[0, f]:
+                    floats[0, f] = gains[kind, b, f]
+                    ints[1, f] = b
+                    ints[2, f] = kind
+    return _choose(
+        block, layout.features, allowed, 0.0, noise, key, floats[0], ints[1], ints[2], out
+    )

@@ -75,16 +75,18 @@ def _set_cut(node, values, found_gains, found_cuts, features, l2, unit):
     weight = np.float64(node[TOTAL] & 0xFFFFFFFF) + l2
     own = force * force / weight if weight > 0 else 0.0
     best = 0.0
+    true_gain = 0.0
     for block in range(len(found_gains)):
-        gain = found_gains[block]
+        gain = found_gains[block, 0]
         place = found_cuts[block, 0]
         if gain > best or (gain == best > 0.0 and features[place] < features[node[PLACE]]):
             best = gain
+            true_gain = found_gains[block, 2]
             node[PLACE] = place
             node[BIN] = found_cuts[block, 1]
             node[KIND] = found_cuts[block, 2]
     # A gain in the last digits of its own terms is none.
-    values[GAIN] = (best - own) * unit if best > own * (1.0 + 1e-12) else 0.0
+    values[GAIN] = (true_gain - own) * unit if true_gain > own * (1.0 + 1e-12) else 0.0
 
 
 @kernel
@@ -277,7 +279,7 @@ def _set_level(g, layout, unit):
     # Sums of gains are compared with nothing.
     top[TOTAL] = 0
     _set_cut(
-        top, g.node_floats[first], g.found_gains[:, 0], g.found_cuts[:, 0], layout.features, 1.0,
+        top, g.node_floats[first], g.found_gains[:, 0:], g.found_cuts[:, 0], layout.features, 1.0,
         unit
     )  # fmt: skip
     top[TOTAL] = total
@@ -350,7 +352,7 @@ def next_step(g, layout, how, unit):
                 at = team[OTHER] if side else team[SUMMED]
                 if at >= 0 and how.growth != OBLIVIOUS:
                     _set_cut(
-                        g.nodes[at], g.node_floats[at], g.found_gains[:, side],
+                        g.nodes[at], g.node_floats[at], g.found_gains[:, side:],
                         g.found_cuts[:, side], layout.features, g.rules[L2], unit
                     )  # fmt: skip
             _release(team, g.nodes, g.node_floats, g.free, how.kept_rows, how.growth)

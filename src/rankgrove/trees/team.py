@@ -17,11 +17,11 @@ GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 # node that is divided; the one that is summed, and its sibling or -1; whether it is summed by parts
 # of its rows; the number and the size of the parts. Then what the leader keeps in mind: splits so
 # far, free histograms, and of the node being divided the packed sum that goes left; of a level of
-# an oblivious tree, where it ends, and whether missing values go left. The rest is one a thread:
-# whether it has begun a histogram.
+# an oblivious tree, where it ends, and whether missing values go left; what noise is drawn by. The
+# rest is one a thread: whether it has begun a histogram.
 TICKET, DONE, OVER = 0, 8, 16
 STEP, NODE, SUMMED, OTHER, BY_PARTS, N_PARTS, PART_ROWS = range(24, 31)
-N_SPLITS, N_FREE, LEFT_TOTAL, LEVEL_END, MISSING = range(31, 36)
+N_SPLITS, N_FREE, LEFT_TOTAL, LEVEL_END, MISSING, KEY = range(31, 37)
 HAS_SUMMED = 40
 
 # The steps: sum the root, part by part; search it, or two children, block by block; divide the rows
@@ -59,7 +59,8 @@ class Growing(NamedTuple):
     parts
         How the rows of the node that is divided are cut into parts.
     own_rules, found_gains, found_cuts
-        Of the two nodes that are searched: their rules, and the best cut of each block.
+        Of the two nodes that are searched: their rules, and the best cut of each block; its gains
+        with noise come first, then those without.
     team
         What threads tell each other.
     codes, room, gains, floats, ints, cycles

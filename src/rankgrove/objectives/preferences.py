@@ -1,0 +1,140 @@
+"""Forces of explicit preferences: RankNet's cost of pairs with a target probability.
+
+With P the probability that i is better than j and P_ij = 1 / (1 + exp(-sigma (z_i - z_j))),
+
+    force_i += sigma w (P - P_ij),  force_j -= the same,
+    curvature_i and curvature_j += sigma^2 w P_ij (1 - P_ij).
+
+w is 1 for RankMART. For LambdaMART it is |D(p_i) - D(p_j)| of the ranks and discounts of its
+metric: the swap delta of DCG where one document has gain 1 and the other 0.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove.data.dataset import Dataset
+from rankgrove.data.preferences import Preferences
+from rankgrove.errors import ParameterError
+from rankgrove.metrics.discounted import DCG, Discounted
+from rankgrove.objectives.base import Floats, Forces, Objective
+from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART, known_metric
+from rankgrove.objectives.ranking import RUN, rank_query
+
+_CHUNK_QUERIES = 64
+
+
+@kernel
+def push_preferences(
+    scores, offsets, weights, first, last, better, worse, probability, starts, discounts, depth,
+    sigma, out_forces, out_curvatures
+):  # fmt: skip
+    """Forces and curvatures of queries first to last from their pairs, starts[q] to starts[q + 1].
+
+    Without discounts every pair counts 1.
+    """
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    used = np.empty(RUN, np.int64)
+    ranked_scores = np.empty((2, longest), np.float64)
+    ranked_idx = np.empty((2, longest), np.int64)
+    rank_of = np.empty(longest, np.int64)
+    for q in range(first, last):
+        lo = offsets[q]
+        n = offsets[q + 1] - lo
+        for i in range(lo, lo + n):
+            out_forces[i] = 0.0
+            out_curvatures[i] = 0.0
+        if starts[q] == starts[q + 1]:
+            continue
+        side = rank_query(scores[lo : lo + n], used, ranked_scores, ranked_idx)
+        for rank in range(n):
+            rank_of[ranked_idx[side, rank]] = rank
+        for pair in range(starts[q], starts[q + 1]):
+            i, j = better[pair], worse[pair]
+            rank_i, rank_j = rank_of[i - lo], rank_of[j - lo]
+            weight = weights[q]
+            if len(discounts):
+                weight *= abs(discounts[rank_i] - discounts[rank_j])
+            if min(rank_i, rank_j) >= depth:
+                continue
+            x = min(max(sigma * (scores[i] - scores[j]), -700.0), 700.0)
+            chance = 1.0 / (1.0 + math.exp(-x))
+            other = 1.0 / (1.0 + math.exp(x))
+            # P - P_ij, by what is not lost to rounding where P_ij is near 1.
+            wanted = probability[pair]
+            force = sigma * weight * (wanted * other - (1.0 - wanted) * chance)
+            curvature = sigma * sigma * weight * chance * other
+            out_forces[i] += force
+            out_forces[j] -= force
+            out_curvatures[i] += curvature
+            out_curvatures[j] += curvature
+
+
+class PreferenceForces(Forces):
+    """RankMART or LambdaMART on explicit pairs."""
+
+    def __init__(
+        self, objective: Pairwise, data: Dataset, preferences: Preferences, n_jobs: int | None
+    ) -> None:
+        longest = int(data.group.max())
+        discounts = np.zeros(0)
+        if isinstance(objective, LambdaMART):
+            metric = known_metric(objective.metric, objective.name)
+            if not isinstance(metric, Discounted):
+                raise ParameterError(
+                    f"metric must be one with discounts, as dcg, to train from preferences. Got "
+                    f"{metric}."
+                )
+            discounts = np.zeros(longest)
+            cut = metric.k if objective.truncation is None else None
+            shown = DCG(k=cut) if isinstance(metric, DCG) else metric
+            own = shown.discounts(shown.depth(longest))
+            discounts[: len(own)] = own
+        depth = longest if objective.truncation is None else min(objective.truncation, longest)
+        weights = np.ones(data.n_queries) if data.weights is None else data.weights
+        query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
+        starts = np.searchsorted(query, np.arange(data.n_queries + 1))
+        self._inputs = (as_input(data.offsets, np.int64), as_input(weights, np.float64))
+        self._pairs = (
+            as_input(preferences.better, np.int64),
+            as_input(preferences.worse, np.int64),
+            as_input(preferences.probability, np.float64),
+            as_input(starts, np.int64),
+            as_input(discounts, np.float64),
+        )
+        self._how = (int(depth), float(objective.sigma))
+        self._n_queries, self._n_jobs = data.n_queries, n_jobs
+
+    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        own = as_input(scores, np.float64)
+
+        def push(chunk: int) -> None:
+            first = chunk * _CHUNK_QUERIES
+            last = min(first + _CHUNK_QUERIES, self._n_queries)
+            push_preferences(
+                own, *self._inputs, first, last, *self._pairs, *self._how, forces, curvatures
+            )
+
+        run_chunks(push, -(-self._n_queries // _CHUNK_QUERIES), self._n_jobs)
+
+
+def prepare_preferences(
+    objective: Objective, data: Dataset, preferences: Preferences, n_jobs: int | None = None
+) -> Forces:
+    """The forces of preferences, for the objectives that can take them."""
+    plain = isinstance(objective, (RankMART, LambdaMART))
+    if not plain or objective.noise != "none" or objective.neighbours != "all":  # type: ignore[attr-defined]
+        raise ParameterError(
+            f"objective must be rankmart or lambdamart, without noise and with all neighbours, to "
+            f"train from preferences. Got {objective.name}."
+        )
+    assert isinstance(objective, Pairwise)
+    return PreferenceForces(objective, data, preferences, n_jobs)
