@@ -25,7 +25,7 @@ ROWS = (
     ("objectives",),
     ("boosting", "model"),
     ("training",),
-    ("neural", "estimators"),
+    ("neural", "estimators", "pointwise"),
     ("experiments", "distributed", "report", "cli"),
 )
 ROW_OF = {part: number for number, row in enumerate(ROWS) for part in row}

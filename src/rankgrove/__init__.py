@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.model import Model
+    from rankgrove.pointwise import MARTClassifier, MARTRegressor
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Dataset",
     "Evaluation",
+    "MARTClassifier",
+    "MARTRegressor",
     "MetricResult",
     "Model",
     "Ranker",
@@ -49,6 +52,7 @@ _HOMES = {
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.model": ("Model",),
+    "pointwise": ("MARTClassifier", "MARTRegressor"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,0 +1,566 @@
+"""Single documents, no rankings: `MARTRegressor` and `MARTClassifier`. No algorithm here."""
+
+# ruff: noqa: N803
+# (X is what scikit-learn calls it.)
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from rankgrove.boosting.loop import Callback, Training
+from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
+from rankgrove.data.dataset import Dataset, as_features, default_feature_names
+from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.model.model import Model
+from rankgrove.objectives.base import Objective
+from rankgrove.objectives.listwise import Logistic, Regression
+from rankgrove.training import make_model, train_trees
+from rankgrove.trees.binning import with_category_codes
+from rankgrove.trees.ensemble import Ensemble
+from rankgrove.trees.predict import Scorer
+
+Floats = NDArray[np.float64]
+Loss = Callable[[Floats, Floats], float]
+
+# What single documents have no use for.
+_OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
+
+# The curvature of a row is 1 for squared error and at most 1/4 for two classes: `l2` is that of
+# about five rows.
+_OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0}
+_OF_CLASSIFIER = {"n_estimators": 100, "l2": 1.0, "sigma": 1.0, "balanced": False}
+
+# Rows of a block where blocks may stand for queries.
+_BLOCK_ROWS = 4096
+
+_CLASSES, _CLASSES_TYPE = "classes", "classes_dtype"
+
+
+class _Pointwise(BaseEstimator):  # type: ignore[misc]
+    """The shared part: a subclass has an objective, its targets, and what it makes of scores."""
+
+    _objective: ClassVar[type[Objective]]
+    _loss_name: ClassVar[str]
+
+    def _set(self, parameters: Mapping[str, Any]) -> None:
+        self._refuse(parameters)
+        for parameter in inspect.signature(type(self)).parameters.values():
+            setattr(self, parameter.name, parameters.get(parameter.name, parameter.default))
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters by name; one that does not exist is refused with the nearest one."""
+        self._refuse(params)
+        super().set_params(**params)
+        return self
+
+    @classmethod
+    def _refuse(cls, names: Iterable[str]) -> None:
+        known = cls._get_param_names()
+        for name in names:
+            if name not in known:
+                raise unknown_name(f"a parameter of {cls.__name__}", name, known)
+
+    if TYPE_CHECKING:
+        # Parameters are attributes, as scikit-learn has them.
+        def __getattr__(self, name: str) -> Any: ...
+
+    def parameters(self) -> Parameters:
+        """The checked parameters of training."""
+        known = {field.name for field in fields(Parameters)}
+        own = {name: getattr(self, name) for name in self._get_param_names() if name in known}
+        return Parameters.from_names({"objective": self._objective.name, **own})
+
+    @abstractmethod
+    def _targets_of(self, y: NDArray[Any]) -> Floats:
+        """What trees are fitted to; refuses values that were not there in training."""
+
+    @abstractmethod
+    def _loss(self, targets: Floats, scores: Floats) -> float:
+        """What early stopping watches; lower is better."""
+
+    def _train(
+        self,
+        features: Any,
+        targets: Floats,
+        sample_weight: ArrayLike | None,
+        eval_set: Iterable[tuple[Any, Any]] | None,
+        callbacks: Iterable[Callback],
+        *,
+        centred: bool,
+        also: Mapping[str, Any],
+    ) -> None:
+        """Fit trees and become an estimator with their model; `also` goes into its parameters."""
+        parameters = self.parameters()
+        rounds = parameters.early_stopping_rounds
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, features, dtype=np.float64, ensure_non_negative=True
+            )
+        # Labels are float32: what all have in common is taken out first, and given back after.
+        centre = float(np.average(targets, weights=weights)) if centred else 0.0
+        names = getattr(self, "feature_names_in_", None)
+        data = _as_dataset(features, targets - centre, weights, names, parameters)
+        watch = _Watch(self._validation_sets(eval_set), self._loss, self._loss_name, centre, rounds)
+        if rounds is not None and not watch.sets:
+            raise ParameterError(
+                "early_stopping_rounds must have a validation set to watch. Got none: pass "
+                "eval_set=[(X, y)], or early_stopping_rounds=None."
+            )
+        if not isinstance(callbacks, Iterable):
+            raise ParameterError(f"callbacks must be a list of functions. Got {callbacks!r}.")
+        training = train_trees(
+            data, {}, replace(parameters, early_stopping_rounds=None),
+            callbacks=[watch, *callbacks], verbose=self.verbose, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        if training.trees:
+            model = make_model(training, watch.n_kept(training))
+            self._keep(
+                replace(
+                    model,
+                    ensemble=_raised(model.ensemble, centre),
+                    parameters={**model.parameters, "early_stopping_rounds": rounds, **also},
+                    history=watch.history,
+                )
+            )
+        if training.interrupted:
+            raise KeyboardInterrupt
+        if len(self.model_.ensemble.feature) == 0 and np.ptp(targets) > 0:
+            warnings.warn(
+                f"training found nothing to split by, so every row has the same score. Give "
+                f"features that differ, or a smaller min_samples_leaf, which is "
+                f"{self.min_samples_leaf} for {len(targets)} rows, or min_child_weight, which is "
+                f"{self.min_child_weight}.",
+                stacklevel=3,
+            )
+
+    def _keep(self, model: Model) -> None:
+        """Become a fitted estimator with this model."""
+        self.model_ = model
+        self.history_ = model.history
+        self.best_iteration_ = model.n_trees
+
+    def _validation_sets(
+        self, eval_set: Iterable[tuple[Any, Any]] | None
+    ) -> dict[str, tuple[NDArray[np.float32], Floats]]:
+        if eval_set is not None and not isinstance(eval_set, Iterable):
+            raise ParameterError(
+                f"eval_set must be a list of tuples (X, y). Got {type(eval_set).__name__}."
+            )
+        several = list(eval_set or ())
+        sets = {}
+        for number, entry in enumerate(several, 1):
+            if not isinstance(entry, (tuple, list)) or len(entry) != 2:
+                raise ParameterError(
+                    f"eval_set must be a list of tuples (X, y). Got {type(entry).__name__} as an "
+                    f"entry."
+                )
+            features, y = self._checked(*entry, reset=False)
+            name = "valid" if len(several) == 1 else f"valid_{number}"
+            sets[name] = as_features(features, 0.0), self._targets_of(y)
+        return sets
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> Any:
+        """Features, and labels unless told not to check any, by scikit-learn's rules."""
+        return validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32,
+            ensure_all_finite="allow-nan", y_numeric=isinstance(self, RegressorMixin),
+        )  # fmt: skip
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        features = validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=np.float32,
+            ensure_all_finite="allow-nan",
+        )  # fmt: skip
+        model: Model = self.model_
+        return model.predict(features, n_jobs=self.n_jobs)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The share of each feature in the gain of all splits."""
+        check_is_fitted(self)
+        gains: Floats = self.model_.importance("gain")
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file."""
+        check_is_fitted(self)
+        self.model_.save(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Any:
+        """A fitted estimator from a model file, with the parameters it was trained with."""
+        model = Model.load(path)
+        parameters = Parameters.from_json(model.parameters)
+        objective = parameters.make_objective()
+        if not isinstance(objective, cls._objective):
+            raise DataError(
+                f"the model of a {cls.__name__} must be trained by {cls._objective.name}. Got "
+                f"one by {objective.name} in {path}."
+            )
+        if model.schema.needs_base_scores:
+            raise DataError(
+                f"the model of a {cls.__name__} must not be trained on top of base scores. Got "
+                f"one in {path}: use Model.load."
+            )
+        own = {
+            name: getattr(objective if name in OF_OBJECTIVE else parameters, name)
+            for name in cls._get_param_names()
+            if hasattr(parameters, name)
+        }
+        estimator = cls(**own)
+        estimator._keep(model)
+        estimator.n_features_in_ = model.n_features
+        if model.feature_names != default_feature_names(model.n_features):
+            estimator.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        return estimator
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+class MARTRegressor(RegressorMixin, _Pointwise):  # type: ignore[misc]
+    """Regression by gradient-boosted trees: squared error, the trees of `Ranker`.
+
+    The parameters are those of `rankgrove.boosting.parameters.Parameters` that do not belong to
+    rankings, by name, with these defaults of their own: n_estimators=100, l2=5. And:
+
+    Parameters
+    ----------
+    n_jobs
+        Threads; None for all CPUs. The model has the same bits for any number.
+    verbose
+        Whether `fit` shows its progress on stderr.
+
+    Attributes
+    ----------
+    model_
+        The trained `Model`.
+    history_
+        For each validation set, its mean squared error after each tree.
+    best_iteration_
+        The number of trees that the model keeps.
+    n_features_in_, feature_names_in_, feature_importances_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankgrove import MARTRegressor
+    >>> X = np.linspace(0, 1, 200).reshape(-1, 1)
+    >>> MARTRegressor(n_estimators=50).fit(X, X[:, 0] ** 2).score(X, X[:, 0] ** 2) > 0.98
+    True
+    """
+
+    _objective = Regression
+    _loss_name = "squared error"
+
+    def __init__(self, **parameters: Any) -> None:
+        self._set(parameters)
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Iterable[tuple[Any, Any]] | None = None,
+        callbacks: Iterable[Callback] = (),
+    ) -> MARTRegressor:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Features, where NaN is missing and absent entries of a sparse matrix are 0, and what
+            to predict from them. y must be finite.
+        sample_weight
+            One a row, 0 or more.
+        eval_set
+            Validation sets, tuples (X, y); the first one decides about early stopping.
+        callbacks
+            Each is called after every tree with the `Training`; training stops if one returns
+            True.
+
+        Ctrl-C ends training: `model_` then has the trees so far, and KeyboardInterrupt goes on
+        to the caller.
+        """
+        features, labels = self._checked(X, y, reset=True)
+        targets = self._targets_of(labels)
+        self._train(features, targets, sample_weight, eval_set, callbacks, centred=True, also={})
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """The predicted value of each row."""
+        return self._scores(X)
+
+    def _targets_of(self, y: NDArray[Any]) -> Floats:
+        return y.astype(np.float64)
+
+    def _loss(self, targets: Floats, scores: Floats) -> float:
+        return float(np.mean((targets - scores) ** 2))
+
+
+class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
+    """Two classes by gradient-boosted trees: logistic loss, the trees of `Ranker`.
+
+    The parameters are those of `rankgrove.boosting.parameters.Parameters` that do not belong to
+    rankings, by name, with these defaults of their own: n_estimators=100, l2=1. And:
+
+    Parameters
+    ----------
+    sigma
+        How steep the logistic function is, 1 by default.
+    balanced
+        Whether both classes weigh the same in all, in training and in validation; they do not by
+        default.
+    n_jobs
+        Threads; None for all CPUs. The model has the same bits for any number.
+    verbose
+        Whether `fit` shows its progress on stderr.
+
+    Attributes
+    ----------
+    classes_
+        The two classes, sorted; the scores rise with the chance of the second one.
+    model_
+        The trained `Model`.
+    history_
+        For each validation set, its mean log loss after each tree.
+    best_iteration_
+        The number of trees that the model keeps.
+    n_features_in_, feature_names_in_, feature_importances_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankgrove import MARTClassifier
+    >>> X = np.linspace(0, 1, 200).reshape(-1, 1)
+    >>> y = np.where(X[:, 0] > 0.5, "late", "early")
+    >>> MARTClassifier(n_estimators=20).fit(X, y).predict([[0.1], [0.9]]).tolist()
+    ['early', 'late']
+    """
+
+    _objective = Logistic
+    _loss_name = "log loss"
+
+    def __init__(self, **parameters: Any) -> None:
+        self._set(parameters)
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Iterable[tuple[Any, Any]] | None = None,
+        callbacks: Iterable[Callback] = (),
+    ) -> MARTClassifier:
+        """Train; the arguments are those of `MARTRegressor.fit`, with two classes as y."""
+        features, labels = self._checked(X, y, reset=True)
+        kind = type_of_target(labels, input_name="y", raise_unknown=True)
+        if kind.startswith("continuous"):
+            raise DataError(
+                f"y must be classes. Unknown label type: {kind}. Use MARTRegressor for numbers."
+            )
+        classes = np.unique(labels)
+        if kind != "binary":
+            raise DataError(
+                f"Only binary classification is supported. The type of the target is {kind}. Got "
+                f"{len(classes)} classes: train one against the rest with scikit-learn's "
+                f"OneVsRestClassifier."
+            )
+        if len(classes) == 1:
+            raise DataError(f"y must have two classes. Got one class only, {classes[0]!r}.")
+        self.classes_ = classes
+        self._train(
+            features, self._targets_of(labels), sample_weight, eval_set, callbacks, centred=False,
+            also=_classes_as_json(classes),
+        )  # fmt: skip
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """The score of each row: above 0 where the second class is more likely."""
+        return self._scores(X)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The chance of each class, one row a row of X."""
+        raised = self._sigma * self._scores(X)
+        return np.column_stack([expit(-raised), expit(raised)])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The more likely class of each row."""
+        scores = self._scores(X)
+        classes: NDArray[Any] = self.classes_[(scores > 0).astype(np.intp)]
+        return classes
+
+    @property
+    def _sigma(self) -> float:
+        """That of training, whatever the parameter has been set to since."""
+        check_is_fitted(self)
+        objective = Parameters.from_json(self.model_.parameters).make_objective()
+        assert isinstance(objective, Logistic)
+        return float(objective.sigma)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model, with its classes, to a file; they must be text, numbers or bools."""
+        check_is_fitted(self)
+        if _CLASSES not in self.model_.parameters:
+            raise DataError(
+                f"classes must be text, whole numbers or bools to be saved. Got "
+                f"{self.classes_.dtype}: give such as y, or pickle the classifier."
+            )
+        super().save(path)
+
+    def _keep(self, model: Model) -> None:
+        super()._keep(model)
+        if not hasattr(self, "classes_"):
+            # A model that `Ranker` has trained knows 0 and 1.
+            kept = model.parameters.get(_CLASSES, [0, 1])
+            self.classes_ = np.array(kept, dtype=model.parameters.get(_CLASSES_TYPE))
+
+    def _targets_of(self, y: NDArray[Any]) -> Floats:
+        unknown = y[~np.isin(y, self.classes_)]
+        if len(unknown):
+            raise DataError(
+                f"y of a validation set must be of the classes of training, "
+                f"{self.classes_.tolist()}. Got {unknown[0]!r}."
+            )
+        return np.asarray(y == self.classes_[1]).astype(np.float64)
+
+    def _loss(self, targets: Floats, scores: Floats) -> float:
+        objective = self.parameters().make_objective()
+        assert isinstance(objective, Logistic)
+        sigma = objective.sigma
+        losses = np.logaddexp(0.0, np.where(targets > 0, -sigma, sigma) * scores)
+        parts = [losses[targets == 0], losses[targets == 1]]
+        if not objective.balanced or min(map(len, parts)) == 0:
+            return float(losses.mean())
+        return float((parts[0].mean() + parts[1].mean()) / 2)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _signature(defaults: Mapping[str, Any]) -> inspect.Signature:
+    """What an estimator is made with, all by name."""
+    kinds = inspect.Parameter
+    names = {f.name: f.default for f in fields(Parameters) if f.name not in _OF_RANKING}
+    names |= {**defaults, "n_jobs": None, "verbose": False}
+    own = [kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in names.items()]
+    return inspect.Signature([kinds("self", kinds.POSITIONAL_OR_KEYWORD), *own])
+
+
+# scikit-learn reads the names of parameters here, and `help` shows them.
+MARTRegressor.__init__.__signature__ = _signature(_OF_REGRESSOR)  # type: ignore[attr-defined]
+MARTClassifier.__init__.__signature__ = _signature(_OF_CLASSIFIER)  # type: ignore[attr-defined]
+
+
+class _Watch:
+    """A callback that measures validation sets after each tree, and says when to stop."""
+
+    def __init__(
+        self,
+        sets: dict[str, tuple[NDArray[np.float32], Floats]],
+        loss: Loss,
+        loss_name: str,
+        centre: float,
+        rounds: int | None,
+    ) -> None:
+        self.sets, self._loss, self._name, self._rounds = sets, loss, loss_name, rounds
+        self._scores = {name: np.full(len(y), centre) for name, (_, y) in sets.items()}
+        self._centre = centre
+        self.history: dict[str, dict[str, list[float]]] = {name: {loss_name: []} for name in sets}
+
+    def __call__(self, training: Training) -> bool:
+        p = training.parameters
+        keep = 1.0 - p.learning_rate * p.shrink_rate
+        last = Scorer(Ensemble.from_trees(training.trees[-1:]))
+        for name, (features, targets) in self.sets.items():
+            coded = with_category_codes(features, training.bins.categories)
+            base = self._centre + keep * (self._scores[name] - self._centre)
+            self._scores[name] = last.score(coded, n_jobs=training.n_jobs, base=base)
+            self.history[name][self._name].append(self._loss(targets, self._scores[name]))
+        return self._rounds is not None and len(self._watched) - self._best >= self._rounds
+
+    @property
+    def _watched(self) -> list[float]:
+        """The values that decide: those of the first set."""
+        return self.history[next(iter(self.sets))][self._name]
+
+    @property
+    def _best(self) -> int:
+        """The number of trees with the least loss, the fewest if several."""
+        return int(np.argmin(self._watched)) + 1
+
+    def n_kept(self, training: Training) -> int:
+        """How many trees the model keeps: up to the best one if training may stop early."""
+        if self._rounds is None or not self._watched:
+            return len(training.trees)
+        return self._best
+
+
+def _as_dataset(
+    features: Any,
+    labels: Floats,
+    weights: Floats | None,
+    names: Sequence[str] | None,
+    parameters: Parameters,
+) -> Dataset:
+    """The rows as documents. Their forces do not depend on the query, so that may be anything.
+
+    Weights, and samples of queries, are by query: then each row is one. Otherwise blocks of rows
+    are, which is faster and gives the same bits.
+    """
+    if np.abs(labels).max() > np.finfo(np.float32).max:
+        raise DataError("y must be within 3.4e38 of its mean. Got a value beyond: rescale y.")
+    n_rows = len(labels)
+    by_row = weights is not None or (parameters.subsample < 1 and parameters.sampling == "query")
+    offsets = np.append(np.arange(0, n_rows, 1 if by_row else _BLOCK_ROWS), n_rows)
+    return Dataset.from_arrays(
+        features, labels, group=np.diff(offsets), weights=weights, feature_names=names
+    )
+
+
+def _raised(ensemble: Ensemble, by: float) -> Ensemble:
+    """The ensemble whose scores are higher by a number, which goes into its first tree."""
+    if by == 0:
+        return ensemble
+    value = ensemble.value.copy()
+    value[: ensemble.split_offsets[1] + 1] += by
+    return replace(ensemble, value=value)
+
+
+def _classes_as_json(classes: NDArray[Any]) -> dict[str, Any]:
+    """The classes for a file, or nothing where it could not give them back."""
+    kept = classes.tolist()
+    if classes.dtype.kind not in "biufUO" or not all(
+        isinstance(v, (str, int, float)) for v in kept
+    ):
+        return {}
+    dtype = "object" if classes.dtype.kind == "O" else classes.dtype.str
+    return {_CLASSES: kept, _CLASSES_TYPE: dtype}
