@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.frames import as_narwhals
+from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, ParameterError, unknown_name
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.model.inputs import features_of
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
-from rankgrove.training import make_model, train_trees
+from rankgrove.training import BaseModel, make_model, train_trees
 
 PARAMETERS = tuple(field.name for field in fields(Parameters))
 
@@ -51,7 +52,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     history_
         For each validation set, for each metric, its value after each tree.
     best_iteration_
-        The number of trees that the model keeps.
+        The number of trees that the model keeps, besides those of a base model.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn; the names only where the data had some.
 
@@ -107,6 +108,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_every: int = 50,
         resume: str | PathLike[str] | Model | None = None,
+        base_model: BaseModel | None = None,
+        preferences: Preferences | Iterable[Sequence[Any]] | None = None,
     ) -> Ranker:
         """Train.
 
@@ -135,6 +138,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         resume
             A checkpoint, or a model, to go on from: the result has the same bits as a run that
             was never interrupted.
+        base_model
+            What to start from, with any parameters: a `Model`, its file or a fitted Ranker, whose
+            trees the new model then has too; or a function from features to scores, which `predict`
+            then needs as `base_scores`.
+        preferences
+            Pairs (better, worse) or (better, worse, probability) of rows to train by in place of
+            labels, which may be left out then; for `rankmart` and `lambdamart`. They may contradict
+            each other.
 
         Training ends early, with a warning, where no split can be found from the start: labels
         are equal in every query, features are constant, or there are too few documents. Every
@@ -144,14 +155,21 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         to the caller.
         """
         parameters = self.parameters()
+        if y is None and preferences is not None and not isinstance(X, Dataset):
+            y = np.zeros(len(X))
         train = as_dataset(
             X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores,
             split_queries=split_queries,
         )  # fmt: skip
+        pairs = preferences
+        if pairs is not None and not isinstance(pairs, Preferences):
+            pairs = Preferences.from_rows(train, pairs)
+        if isinstance(base_model, Ranker):
+            base_model = base_model._fitted()
         training = train_trees(
             train, _validation_sets(valid, eval_set), parameters, callbacks=callbacks,
             checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume,
-            verbose=self.verbose, n_jobs=self.n_jobs,
+            base_model=base_model, preferences=pairs, verbose=self.verbose, n_jobs=self.n_jobs,
         )  # fmt: skip
         self._keep(make_model(training))
         if training.interrupted:
@@ -170,7 +188,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Become a fitted Ranker with this model."""
         self.model_ = model
         self.history_ = model.history
-        self.best_iteration_ = model.n_trees
+        self.best_iteration_ = model.n_trees - model.n_base_trees
         self.n_features_in_ = model.n_features
         self.__dict__.pop("feature_names_in_", None)
         if model.feature_names != default_feature_names(model.n_features):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rankgrove.boosting.loop import Callback, Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.progress import Progress
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, whole_number
-from rankgrove.model.model import Model
+from rankgrove.model.model import N_BASE_TREES, Model
 from rankgrove.model.schema import Schema
+
+# A model to add trees to, its file, or any function from features to scores.
+BaseModel = Model | str | PathLike[str] | Callable[[Any], Any]
 
 # What may differ when training goes on from a checkpoint.
 _FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds"}
@@ -32,6 +39,8 @@ def train_trees(
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_every: int = 50,
     resume: str | PathLike[str] | Model | None = None,
+    base_model: BaseModel | None = None,
+    preferences: Preferences | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
 ) -> Training:
@@ -48,10 +57,20 @@ def train_trees(
                 "training with shrink_rate must run in one go: shrunken trees do not give back the "
                 "bits of the scores. Got a model to go on from."
             )
+        if base_model is not None:
+            raise ParameterError("base_model must be left out where training goes on. Got both.")
+    base = None
+    if base_model is not None:
+        base, train, valid = _with_base(base_model, train, valid)
+    n_base_trees = base.n_trees if base else earlier.n_base_trees if earlier else 0
+    before = base or earlier
     training = Training(
-        train, valid, parameters, earlier=None if earlier is None else earlier.ensemble,
-        history=None if earlier is None else earlier.history, n_jobs=n_jobs,
+        train, valid, parameters, earlier=None if before is None else before.ensemble,
+        n_base_trees=n_base_trees, history=None if earlier is None else earlier.history,
+        preferences=preferences, n_jobs=n_jobs,
     )  # fmt: skip
+    if base is not None:
+        _check_categories(base, training)
     if earlier is not None:
         _check_same_data(earlier, training)
     with Progress() if verbose else nullcontext() as progress:
@@ -70,6 +89,8 @@ def make_model(training: Training, n_trees: int | None = None) -> Model:
         training.train.feature_names, categories, training.train.base_scores is not None
     )
     parameters = {**training.parameters.as_json(), _FINGERPRINT: training.fingerprint}
+    if training.base_trees:
+        parameters[N_BASE_TREES] = len(training.base_trees)
     return Model(training.ensemble_of(n_trees), schema, parameters, training.history)
 
 
@@ -85,9 +106,10 @@ def _check_resumable(
                 f"training must go on with the parameters of the checkpoint. Got "
                 f"{name}={value!r} in place of {earlier.parameters.get(name)!r}."
             )
-    if parameters.n_estimators < earlier.n_trees:
+    n_own = earlier.n_trees - earlier.n_base_trees
+    if parameters.n_estimators < n_own:
         raise ParameterError(
-            f"n_estimators must be at least the {earlier.n_trees} trees of the checkpoint. Got "
+            f"n_estimators must be at least the {n_own} trees of the checkpoint. Got "
             f"{parameters.n_estimators}."
         )
     if earlier.feature_names != train.feature_names:
@@ -98,10 +120,62 @@ def _check_resumable(
             f"{list(earlier.history)}. Got {list(valid)}."
         )
     lengths = {len(values) for curves in earlier.history.values() for values in curves.values()}
-    if lengths - {earlier.n_trees}:
+    if lengths - {n_own}:
         raise DataError(
             "training must go on from a checkpoint. Got a model that early stopping has cut: its "
             "history is longer than its trees."
+        )
+
+
+def _with_base(
+    base_model: BaseModel,
+    train: Dataset,
+    valid: Mapping[str, Dataset],
+) -> tuple[Model | None, Dataset, dict[str, Dataset]]:
+    """The model to add trees to; or none, and the data with the scores of a function."""
+    base = Model.load(base_model) if isinstance(base_model, (str, PathLike)) else base_model
+    if isinstance(base, Model):
+        if base.feature_names != train.feature_names:
+            raise DataError(
+                f"the base model must have the features of the training data, {train.n_features} "
+                f"of the same names. Got a model of {base.n_features}."
+            )
+        if base.schema.needs_base_scores and train.base_scores is None:
+            raise DataError(
+                "the training data must have base scores, as those of the base model had. Got none."
+            )
+        return base, train, dict(valid)
+    if not callable(base):
+        raise ParameterError(
+            f"base_model must be a model, its file or a function of features. Got "
+            f"{type(base).__name__}."
+        )
+    return None, _scored(base, train), {name: _scored(base, data) for name, data in valid.items()}
+
+
+def _scored(base: Callable[[Any], Any], data: Dataset) -> Dataset:
+    """The data with what a function gives for their features as base scores."""
+    if data.base_scores is not None:
+        raise DataError("base scores must come from the data or from base_model. Got both.")
+    scores = np.asarray(base(data.features), dtype=np.float64)
+    if scores.shape != (data.n_documents,) or not np.isfinite(scores).all():
+        raise DataError(
+            f"base_model must give one finite score for each of {data.n_documents} documents. Got "
+            f"an array of shape {scores.shape}."
+        )
+    return replace(data, base_scores=scores)
+
+
+def _check_categories(base: Model, training: Training) -> None:
+    """Refuse a base model that codes categories in another way than its new trees."""
+    own = {
+        feature: tuple(float(value) for value in values)
+        for feature, values in training.bins.categories.items()
+    }
+    if base.schema.categories and base.schema.categories != own:
+        raise DataError(
+            "the base model must have the categories of the training data. Got others: trees by "
+            "categories can be added to only on the same categories."
         )
 
 

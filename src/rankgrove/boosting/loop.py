@@ -29,7 +29,9 @@ from rankgrove.boosting.sampling import (
     split_seed,
 )
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError
+from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.trees.binning import Bins, encode, with_category_codes
 from rankgrove.trees.ensemble import NO_SET, Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
@@ -63,8 +65,8 @@ class Training:
 
     Attributes
     ----------
-    trees
-        The trees so far.
+    base_trees, trees
+        The trees of the model that it goes on from, and its own so far.
     validation
         What validation measured after each of them.
     bins
@@ -82,7 +84,9 @@ class Training:
         parameters: Parameters,
         *,
         earlier: Ensemble | None = None,
+        n_base_trees: int = 0,
         history: History | None = None,
+        preferences: Preferences | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.parameters = parameters
@@ -102,8 +106,11 @@ class Training:
         categorical = _with_categories(train, categorical)
         with self.phases.measured("forces"):
             objective = p.make_objective()
-            self._forces = objective.prepare(train, n_jobs, p.random_state)
-            self._start_score = objective.start_score(train)
+            if preferences is not None:
+                self._forces = prepare_preferences(objective, train, preferences, n_jobs)
+            else:
+                self._forces = objective.prepare(train, n_jobs, p.random_state)
+            self._start_score = 0.0 if n_base_trees else objective.start_score(train)
         with self.phases.measured("bin"):
             self.bins = Bins.fit(
                 train.features, p.max_bins, categorical=categorical, seed=p.random_state,
@@ -118,12 +125,12 @@ class Training:
         self._grower = Grower(
             self.matrix, self.bins, p.tree_options(train.n_documents), signs=signs, n_jobs=n_jobs
         )
-        self.trees: list[Tree] = []
-        if earlier is not None:
-            self.trees = [_with_own_sets(earlier.tree(at)) for at in range(earlier.n_trees)]
-        self.scores = self._scores_of(train, earlier)
+        self._preferences = preferences
+        trees = [] if earlier is None else _trees_of(earlier)
+        self.base_trees, self.trees = trees[:n_base_trees], trees[n_base_trees:]
+        self.scores = self._scores_of(train)
         self._valid_scores = {
-            name: self.scores if data is train else self._scores_of(data, earlier)
+            name: self.scores if data is train else self._scores_of(data)
             for name, data in self.valid.items()
         }
         self.validation = Validation(
@@ -159,12 +166,13 @@ class Training:
                     f"or neither. Got them in one only."
                 )
 
-    def _scores_of(self, data: Dataset, earlier: Ensemble | None) -> Floats:
+    def _scores_of(self, data: Dataset) -> Floats:
         base = np.zeros(data.n_documents) if data.base_scores is None else data.base_scores.copy()
-        if earlier is None or earlier.n_trees == 0:
+        trees = [*self.base_trees, *self.trees]
+        if not trees:
             return base
         # Values are added tree by tree, in the same order as in the run that grew them.
-        return Scorer(earlier).score(
+        return Scorer(Ensemble.from_trees(trees)).score(
             with_category_codes(data.features, self.bins.categories), base=base, n_jobs=self.n_jobs
         )
 
@@ -174,17 +182,19 @@ class Training:
         return self.ensemble_of(len(self.trees))
 
     def ensemble_of(self, n_trees: int) -> Ensemble:
-        """The first trees, as they were after that many iterations."""
+        """The base model's trees and the first of its own, as they were after so many of them."""
         trees = self.trees[:n_trees]
         keep = self._keep
-        if keep < 1:
-            # Each later iteration has shrunk a tree once more.
-            n_later = range(len(trees) - 1, -1, -1)
-            trees = [
+        if keep == 1:
+            return Ensemble.from_trees([*self.base_trees, *trees])
+        # Each later iteration has shrunk a tree once more.
+        n_later = [*[len(trees)] * len(self.base_trees), *range(len(trees) - 1, -1, -1)]
+        return Ensemble.from_trees(
+            [
                 replace(tree, value=tree.value * keep**later)
-                for tree, later in zip(trees, n_later, strict=True)
+                for tree, later in zip([*self.base_trees, *trees], n_later, strict=True)
             ]
-        return Ensemble.from_trees(trees)
+        )
 
     @property
     def _keep(self) -> float:
@@ -211,6 +221,9 @@ class Training:
             data.labels, data.offsets, data.weights, data.base_scores, bins.edges,
             *bins.categories.values(), self.matrix.codes,
         )  # fmt: skip
+        if self._preferences is not None:
+            pairs = self._preferences
+            arrays = (*arrays, pairs.better, pairs.worse, pairs.probability)
         for array in arrays:
             part = np.empty(0) if array is None else np.ascontiguousarray(array)
             number = zlib.crc32(str(part.shape).encode(), number)
@@ -389,6 +402,10 @@ class Training:
             add_to_scores(grown, sample.rows, values, scores, self.n_jobs)
         else:
             walk(grown, self.matrix, values, scores, self.n_jobs)
+
+
+def _trees_of(ensemble: Ensemble) -> list[Tree]:
+    return [_with_own_sets(ensemble.tree(at)) for at in range(ensemble.n_trees)]
 
 
 def _with_own_sets(tree: Tree) -> Tree:

@@ -21,6 +21,7 @@ from rankgrove.cli.explain import explain
 from rankgrove.cli.inspect_ import inspect
 from rankgrove.cli.interrupts import watch_interrupts
 from rankgrove.cli.metrics import metrics
+from rankgrove.cli.objectives import objectives
 from rankgrove.cli.options import OPTION_NAMES
 from rankgrove.cli.quickstart import quickstart
 from rankgrove.cli.score import score
@@ -78,7 +79,7 @@ def _make_command(function: Any) -> Any:
 
 app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)
 for command in (
-    quickstart, inspect, train, score, evaluate, explain, convert, metrics, warmup,
+    quickstart, inspect, train, score, evaluate, explain, convert, metrics, objectives, warmup,
 ):  # fmt: skip
     app.command(command.__name__)(command)
 

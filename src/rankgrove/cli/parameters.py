@@ -169,10 +169,7 @@ def _option(name: str, hint: Any) -> Any:
     from rankgrove.boosting.parameters import Parameters
 
     default = getattr(Parameters, name)
-    text = _HELP.get(name) or _described(name, Parameters.__doc__ or "")
-    choices = tuple(word for word in _choices(name, hint) if word != "auto")
-    if choices and name != "metric":
-        text = f"{text} {' or '.join(choices)}."
+    text = described(name)
     if default == "auto":
         text = f"{text} By default the objective's own."
     elif default is not None:
@@ -181,6 +178,15 @@ def _option(name: str, hint: Any) -> Any:
         str | None,
         typer.Option(metavar=_metavar(name, hint), help=text, rich_help_panel=PANEL),
     ]
+
+
+def described(name: str) -> str:
+    """What a parameter means, in one line."""
+    from rankgrove.boosting.parameters import Parameters
+
+    text = _HELP.get(name) or _described(name, Parameters.__doc__ or "")
+    choices = tuple(word for word in _choices(name, _hints()[name]) if word != "auto")
+    return f"{text} {' or '.join(choices)}." if choices and name != "metric" else text
 
 
 def _described(name: str, page: str) -> str:

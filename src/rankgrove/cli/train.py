@@ -42,6 +42,8 @@ class Job:
     checkpoint: Path | None
     checkpoint_every: int
     resume: Path | None
+    base_model: Path | None
+    preferences: Path | None
     reading: Reading
 
 
@@ -83,6 +85,17 @@ def _train(
         Path | None,
         typer.Option(metavar="FILE", help="Go on from a checkpoint, with its parameters."),
     ] = None,
+    base_model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add trees to this model, with any parameters."),
+    ] = None,
+    preferences: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Lines 'qid better worse [probability]' to train by in place of labels.",
+        ),
+    ] = None,
     json: Json = False,
     *,
     parameters: dict[str, Any],
@@ -94,7 +107,10 @@ def _train(
 
     Ctrl-C ends training and keeps the trees so far.
     """
-    job = Job(train, _set_names(valid or []), out, checkpoint, checkpoint_every, resume, reading)
+    job = Job(
+        train, _set_names(valid or []), out, checkpoint, checkpoint_every, resume, base_model,
+        preferences, reading,
+    )  # fmt: skip
     start = time.perf_counter()
     try:
         _check_files(job, params)
@@ -145,7 +161,8 @@ def _set_names(valid: list[Path]) -> dict[str, Path]:
 
 def _check_files(job: Job, params: Path | None) -> None:
     """Refuse before the work what would fail after it."""
-    read = [path for path in (job.train, *job.valid.values(), params) if path is not None]
+    files = (job.train, *job.valid.values(), params, job.base_model, job.preferences)
+    read = [path for path in files if path is not None]
     for option, path in (("--out", job.out), ("--checkpoint", job.checkpoint)):
         if path is None:
             continue
@@ -217,9 +234,11 @@ def _read_sets(job: Job, parameters: Parameters) -> dict[str, Dataset]:
 def _run(
     job: Job, parameters: Parameters, data: dict[str, Dataset], earlier: Model | None
 ) -> Outcome:
+    from rankgrove.data.preferences import read_preferences
     from rankgrove.training import make_model, train_trees
 
     start = time.perf_counter()
+    pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
     try:
         training = train_trees(
             data[""],
@@ -228,6 +247,8 @@ def _run(
             checkpoint=job.checkpoint,
             checkpoint_every=job.checkpoint_every,
             resume=earlier,
+            base_model=job.base_model,
+            preferences=pairs,
             verbose=True,
             n_jobs=job.reading.n_jobs,
         )
@@ -235,7 +256,7 @@ def _run(
         raise ParameterError(as_options(str(error))) from None
     if training.interrupted and not training.trees:
         raise KeyboardInterrupt
-    before = 0 if earlier is None else earlier.n_trees
+    before = 0 if earlier is None else earlier.n_trees - earlier.n_base_trees
     return Outcome(make_model(training), training, before, time.perf_counter() - start)
 
 
@@ -255,7 +276,8 @@ def _save(job: Job, outcome: Outcome) -> None:
 
 
 def _say_interrupted(job: Job, outcome: Outcome) -> None:
-    model, grown = outcome.model, len(outcome.training.trees)
+    model = outcome.model
+    grown = len(outcome.training.trees) + model.n_base_trees
     file = job.checkpoint or (job.out if grown == model.n_trees else None)
     more = f"; go on with --resume {file}" if file else ""
     say(f"interrupted after {count(grown, 'tree')}: {job.out} has {model.n_trees:,} of them{more}.")
@@ -264,9 +286,12 @@ def _say_interrupted(job: Job, outcome: Outcome) -> None:
 def _final_metrics(model: Model) -> dict[str, dict[str, float]]:
     """For each validation set its metrics at the last tree that the model keeps."""
     return {
-        name: {metric: values[model.n_trees - 1] for metric, values in curves.items()}
+        name: {
+            metric: values[model.n_trees - model.n_base_trees - 1]
+            for metric, values in curves.items()
+        }
         for name, curves in model.history.items()
-        if model.n_trees
+        if model.n_trees > model.n_base_trees
     }
 
 
@@ -312,9 +337,10 @@ def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
         table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
     show(table, "")
     grown = len(outcome.training.trees)
+    n_own = model.n_trees - model.n_base_trees
     before = outcome.earlier_trees
     after = f" after the first {before:,}" if before else ""
-    kept = f", of which the first {model.n_trees:,} are kept" if grown > model.n_trees else ""
+    kept = f", of which the first {n_own:,} are kept" if grown > n_own else ""
     why = " Validation did not improve any more." if outcome.training.validation.should_stop else ""
     time = clock_time(outcome.seconds)
     show(f"Grew {count(grown - before, 'tree')}{after} in {time}{kept}.{why}")

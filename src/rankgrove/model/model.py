@@ -38,6 +38,10 @@ def _running_version() -> str:
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
+# Where the parameters of a model note how many trees it has from a base model.
+N_BASE_TREES = "n_base_trees"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """Trained trees with their schema, parameters and history. Immutable; shares no state.
@@ -96,6 +100,12 @@ class Model:
     @property
     def n_trees(self) -> int:
         return self.ensemble.n_trees
+
+    @property
+    def n_base_trees(self) -> int:
+        """How many of the trees, the first ones, are those of a base model."""
+        number = self.parameters.get(N_BASE_TREES, 0)
+        return number if isinstance(number, int) and 0 <= number <= self.n_trees else 0
 
     @property
     def n_features(self) -> int:
