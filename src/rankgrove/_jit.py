@@ -107,6 +107,28 @@ def _stamp(dispatcher: Any) -> Any:
     return None if file is None else file._source_stamp
 
 
+@functools.lru_cache(maxsize=64)
+def compile_swaps(function: Any) -> Any:
+    """A kernel that fills in swap deltas by a function that Numba has compiled; else None.
+
+    It takes labels in rank order, which it changes and restores, the ranks that the upper document
+    of a pair may have, the ranks between the two at most, and the matrix to write to.
+    """
+    if not hasattr(function, "py_func") or not hasattr(function, "signatures"):
+        return None
+
+    def fill(labels: Any, depth: Any, neighbours: Any, out: Any) -> None:
+        before = function(labels)
+        for a in range(min(depth, len(labels))):
+            for b in range(a + 1, min(len(labels), a + neighbours + 1)):
+                if labels[a] != labels[b]:
+                    labels[a], labels[b] = labels[b], labels[a]
+                    out[a, b] = function(labels) - before
+                    labels[a], labels[b] = labels[b], labels[a]
+
+    return numba.njit(nogil=True, error_model="numpy")(fill)
+
+
 class _CompileNotice(event.Listener):
     """Says once, on stderr, that a first use compiles; silent when the cache answers."""
 

@@ -53,6 +53,8 @@ class Parameters:
     metric
         The metric that the objective optimises, where it has a choice, and that validation watches
         unless `eval_metric` says otherwise. `auto` is the objective's own, and watches `ndcg@10`.
+        It may be a function of the labels in rank order, plain or compiled by Numba, which is
+        slower; a model file keeps its name only.
     n_estimators, learning_rate
         How many trees, and what share of its step each makes.
     grower
@@ -254,17 +256,14 @@ class Parameters:
 
     def metrics(self) -> list[Metric]:
         """What validation sets are measured by; the first decides."""
-        chosen = self.eval_metric
-        if chosen is None:
-            chosen = (
-                _WATCHED if isinstance(self.metric, str) and self.metric == AUTO else self.metric
-            )
-        if isinstance(chosen, (str, Metric)) or not isinstance(chosen, Iterable):
-            chosen = [chosen]
-        several = list(chosen)
+        chosen: Any = self.metric if self.eval_metric is None else self.eval_metric
+        if isinstance(chosen, str) and chosen == AUTO:
+            chosen = _WATCHED
+        alone = isinstance(chosen, (str, Metric)) or callable(chosen)
+        several = [chosen] if alone or not isinstance(chosen, Iterable) else list(chosen)
         if not several:
             raise ParameterError("eval_metric must name at least one metric. Got none.")
-        return [m if isinstance(m, Metric) else parse_metric(m) for m in several]
+        return [parse_metric(metric) for metric in several]
 
     def tree_options(self, n_documents: int) -> TreeOptions:
         """How trees of so many documents grow; memory is kept for the leaves they can have."""
@@ -297,6 +296,10 @@ class Parameters:
         True
         """
         known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
+        for name in ("metric", "eval_metric"):
+            if isinstance(known.get(name), str) and known[name].startswith("custom("):
+                # A function of the user's own is not in the file.
+                known[name] = AUTO if name == "metric" else None
         if isinstance(known.get("objective"), Mapping):
             own = dict(known["objective"])
             known["objective"] = make_objective(own.pop("name"), **own)
@@ -307,8 +310,8 @@ class Parameters:
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, Metric):
-        return str(value)
+    if isinstance(value, Metric) or callable(value):
+        return str(parse_metric(value))
     if isinstance(value, Objective):
         own = {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
         return {"name": value.name, **own}

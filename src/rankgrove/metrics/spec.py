@@ -9,7 +9,7 @@ from the defaults, in a fixed order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -17,6 +17,7 @@ from rankgrove.errors import ParameterError, unknown_name
 from rankgrove.metrics.average import MAP
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.cascade import ERR, MRR
+from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import DCG, NDCG, RBP, ExpDCG, Precision, Recall
 from rankgrove.metrics.pairs import PairAccuracy, Tau
 
@@ -63,13 +64,14 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 _SPEC = re.compile(r"\s*([a-z_]+)\s*(?:@\s*(\S+?))?\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
 
 
-def parse_metric(spec: str | Metric, *, preset: str | None = None) -> Metric:
+def parse_metric(spec: str | Metric | Callable[..., float], *, preset: str | None = None) -> Metric:
     """The metric of this name.
 
     Parameters
     ----------
     spec
-        A name as above, or a metric, which is returned as it is.
+        A name as above; a metric, which is returned as it is; or a function of the labels in
+        rank order.
     preset
         A tool whose policies are the defaults: lightgbm, xgboost, catboost, trec_eval or
         sklearn. What the name says itself goes before the preset.
@@ -81,6 +83,8 @@ def parse_metric(spec: str | Metric, *, preset: str | None = None) -> Metric:
     """
     if isinstance(spec, Metric):
         return spec
+    if callable(spec):
+        return Custom(function=spec)
     match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
     if match is None:
         raise ParameterError(

@@ -218,7 +218,7 @@ class QueryRMSE(_Listwise):
     name: ClassVar[str] = "queryrmse"
     title: ClassVar[str] = "QueryRMSE"
     formula: ClassVar[str] = "sum_i (r_i - z_i - mean(r - z))^2 / 2"
-    reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
+    reference: ClassVar[str] = "Lyzhin et al. 2022, section 2.3"
     what: ClassVar[int] = _CENTRED
 
     def _targets(self, data: Dataset) -> Floats:
@@ -329,7 +329,7 @@ class Logistic(_Listwise):
     name: ClassVar[str] = "logistic"
     title: ClassVar[str] = "MART, two classes"
     formula: ClassVar[str] = "sum_i w_i log(1 + exp(-sigma y_i z_i)), y = 1 or -1"
-    reference: ClassVar[str] = "Friedman 2001; Burges 2010, sections 5 and 6.1"
+    reference: ClassVar[str] = "Friedman 2001; Burges 2010, sections 6 and 6.1"
     what: ClassVar[int] = _TWO_CLASSES
 
     def __post_init__(self) -> None:

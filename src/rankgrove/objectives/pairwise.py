@@ -19,9 +19,11 @@ from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import ParameterError, unknown_name, whole_number
 from rankgrove.metrics.base import Metric, Rankings
+from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.spec import METRICS, parse_metric
 from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key
+from rankgrove.objectives.custom import CustomForces
 from rankgrove.objectives.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.weights import WITH_DELTAS, PairWeights, weigh_pairs
@@ -104,9 +106,20 @@ class Pairwise(Objective):
         """The metric whose swap deltas weigh pairs; None if all count the same."""
         raise NotImplementedError
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> PairForces:
+    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+        metric = self._weighs_by
+        if isinstance(metric, Custom):
+            longest = int(data.group.max())
+            return CustomForces(
+                metric, data, sigma=self.sigma, normalise=self.normalise,
+                depth=longest if self.truncation is None else self.truncation,
+                neighbours=longest if self.neighbours == "all" else self.neighbours,
+                noise=(_NOISE_KINDS[self.noise], self.noise_scale),
+                permutations=1 if self.noise == "none" else self.permutations,
+                n_jobs=n_jobs, seed=seed,
+            )  # fmt: skip
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
-        weights = weigh_pairs(self._weighs_by, rankings, self.truncation)
+        weights = weigh_pairs(metric, rankings, self.truncation)
         return PairForces(self, weights, data, n_jobs, seed)
 
 
@@ -121,7 +134,7 @@ class RankMART(Pairwise):
     name: ClassVar[str] = "rankmart"
     title: ClassVar[str] = "RankMART"
     formula: ClassVar[str] = "sum_ij log(1 + exp(-sigma (z_i - z_j)))"
-    reference: ClassVar[str] = "Burges 2010, sections 2 and 6"
+    reference: ClassVar[str] = "Burges 2010, section 2; Tunys 2015"
 
     @property
     def _weighs_by(self) -> Metric | None:
@@ -182,7 +195,7 @@ class YetiRank(Pairwise):
         "sum_ij E|(r_i - r_j) (b^(p_i - 1) - b^(p_j - 1))| 1{neighbours} "
         "* log(1 + exp(-sigma (z_i - z_j)))"
     )
-    reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, section 3.3"
+    reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, section 2.3"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,7 +227,7 @@ class YetiLoss(Pairwise):
     formula: ClassVar[str] = (
         "sum_ij E[|swap delta_ij| 1{neighbours}] * log(1 + exp(-sigma (z_i - z_j)))"
     )
-    reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.4 and eq. (13)"
+    reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -295,6 +308,8 @@ class PairForces(Forces):
 def known_metric(spec: str | Metric, objective: str) -> Metric:
     """The metric of a name or value, if kernels know its swap deltas."""
     metric = parse_metric(spec)
+    if isinstance(metric, Custom) and objective != "stochasticrank":
+        return metric
     if not isinstance(metric, WITH_DELTAS):
         known = [name for name, kind in METRICS.items() if issubclass(kind, WITH_DELTAS)]
         raise ParameterError(

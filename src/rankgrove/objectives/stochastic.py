@@ -231,7 +231,7 @@ class StochasticRank(Objective):
     name: ClassVar[str] = "stochasticrank"
     title: ClassVar[str] = "StochasticRank"
     formula: ClassVar[str] = "-E[M(ranking by z - sigma mu r + sigma eps)]"
-    reference: ClassVar[str] = "Ustimenko and Prokhorenkova 2020; Lyzhin et al. 2022, section 3.2"
+    reference: ClassVar[str] = "Ustimenko and Prokhorenkova 2020; Lyzhin et al. 2022, section 2.3"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", known_metric(self.metric, self.name))

@@ -10,7 +10,8 @@ at once: the leaf of a document below a split is the one below its left or its r
 both are known by then. This does more comparisons than a walk from the root, 62 instead of 9 for
 a tree of 63 leaves, but it has no branch, reads memory in order and handles 32 documents or more
 with one instruction, and so it is several times faster. A leaf number has one byte: trees of
-more than 256 leaves, and blocks of a few documents, are walked instead.
+more than 256 leaves, and blocks of a few documents, are walked instead. Of an oblivious tree one
+split a level is decided: the answers are the bits of the leaf number.
 """
 
 from __future__ import annotations
@@ -127,6 +128,26 @@ def _decide_block(records, place, n_splits, codes, leaves):
 
 
 @kernel
+def _decide_levels(records, place, n_splits, codes, leaves):
+    """As `_decide_block` for an oblivious tree: a bit of the leaf number for each level."""
+    for i in range(_ROWS):
+        leaves[i] = 0
+    # Splits stand from the last to the first; the first one of each level will do.
+    level = np.uint64(0)
+    while level < n_splits:
+        at = place + (n_splits - np.uint64(1) - level) * np.uint64(4)
+        column = np.uint64(records[at + np.uint64(2)])
+        rule = records[at + np.uint64(3)]
+        highest = np.uint8(rule)
+        less = np.uint8(rule >> np.uint32(8))
+        for i in range(_ROWS):
+            goes_right = np.uint8(codes[column + i] - less) > highest
+            leaves[i] = np.uint8(leaves[i] * np.uint8(2) + np.uint8(goes_right))
+        level = level * np.uint64(2) + np.uint64(1)
+    return np.uint64(0)
+
+
+@kernel
 def _walk_rows(records, first, n_splits, first_leaf, rows, codes, at, walking):
     """Leaf slots of some documents for one tree, each walked from the root, into `at`.
 
@@ -155,7 +176,7 @@ def _walk_rows(records, first, n_splits, first_leaf, rows, codes, at, walking):
 @kernel
 def score_rows(
     features, first, last, column_feature, column_set, edges, n_edges, sets,
-    records, split_offsets, leaf_value, n_trees, max_leaves, scores,
+    records, split_offsets, leaf_value, oblivious, n_trees, max_leaves, scores,
 ):  # fmt: skip
     """Add the values of the leaves of the trees, in their order, to the scores of some rows."""
     codes = np.zeros((len(column_feature), BLOCK), np.uint8)
@@ -183,9 +204,11 @@ def score_rows(
                 for i in range(rows):
                     sums[i] += values[at[i] - first_leaf]
             else:
-                root = _decide_block(
-                    records, first_split * np.uint64(4), n_splits, flat_codes, leaves
-                )
+                place = first_split * np.uint64(4)
+                if oblivious[tree]:
+                    root = _decide_levels(records, place, n_splits, flat_codes, leaves)
+                else:
+                    root = _decide_block(records, place, n_splits, flat_codes, leaves)
                 # Also for the places of a last block that hold no document: a loop of fixed
                 # length is faster.
                 for i in range(_ROWS):
@@ -315,6 +338,9 @@ class Scorer:
         self._records = _records_of(ensemble, self._coding)
         self._split_offsets = as_input(ensemble.split_offsets, np.int64)
         self._leaf_value = as_input(ensemble.value, np.float64)
+        self._oblivious = as_input(
+            [_is_oblivious(ensemble, tree) for tree in range(ensemble.n_trees)], np.bool_
+        )
         leaves = np.diff(ensemble.split_offsets) + 1
         self._max_leaves = int(leaves[leaves <= _BYTE_SPLITS + 1].max(initial=1))
 
@@ -363,7 +389,7 @@ class Scorer:
             first = chunk * size
             score_rows(
                 values, first, min(first + size, len(values)), *self._coding.arrays(),
-                self._records, self._split_offsets, self._leaf_value, n_trees,
+                self._records, self._split_offsets, self._leaf_value, self._oblivious, n_trees,
                 self._max_leaves, scores,
             )  # fmt: skip
 
@@ -382,6 +408,24 @@ def _starting_scores(base: ArrayLike | None, n_rows: int) -> NDArray[np.float64]
             )
         scores[:] = given
     return scores
+
+
+def _is_oblivious(ensemble: Ensemble, tree: int) -> bool:
+    """Whether a tree is whole, asks one question a level and has its leaves in order."""
+    first, last = int(ensemble.split_offsets[tree]), int(ensemble.split_offsets[tree + 1])
+    n = last - first
+    if n == 0 or n > _BYTE_SPLITS or n & (n + 1):
+        return False
+    own = np.arange(n)
+    inner = n // 2
+    left = np.where(own < inner, 2 * own + 1, ~(2 * (own - inner)))
+    right = np.where(own < inner, left + 1, left - 1)
+    if np.any(ensemble.left[first:last] != left) or np.any(ensemble.right[first:last] != right):
+        return False
+    # The first split of the level that each is on.
+    top = (1 << (np.frexp(own + 1)[1] - 1)) - 1
+    asked = (ensemble.feature, ensemble.threshold, ensemble.missing_left, ensemble.category_set)
+    return all(np.array_equal(part[first:last], part[first + top]) for part in asked)
 
 
 def _records_of(ensemble: Ensemble, coding: Coding) -> NDArray[np.uint32]:

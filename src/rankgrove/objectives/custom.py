@@ -1,0 +1,122 @@
+"""The pairwise objective for a metric that is given as a function: plain, and slower."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, compile_swaps, run_chunks
+from rankgrove.data.dataset import Dataset
+from rankgrove.metrics.custom import Custom
+from rankgrove.objectives.base import Floats, Forces, iteration_key
+from rankgrove.objectives.elementary import NO_NOISE, draw_noise
+
+
+class CustomForces(Forces):
+    """As the pair loop, from a matrix of weights for each query."""
+
+    def __init__(
+        self,
+        metric: Custom,
+        data: Dataset,
+        *,
+        sigma: float,
+        normalise: bool,
+        depth: int,
+        neighbours: int,
+        noise: tuple[int, float],
+        permutations: int,
+        n_jobs: int | None,
+        seed: int,
+    ) -> None:
+        if compile_swaps(metric.function) is None:
+            warnings.warn(
+                f"{metric} is a plain Python function, which is called again for every pair: this "
+                f"is slow. One that numba.njit has compiled is some hundred times faster.",
+                stacklevel=2,
+            )
+        self._metric, self._data = metric, data
+        self._sigma, self._normalise = sigma, normalise
+        self._depth, self._neighbours = depth, neighbours
+        self._noise, self._permutations = noise, permutations
+        self._n_jobs, self._seed = n_jobs, seed
+
+    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        self._push(scores, iteration, None, forces, curvatures)
+
+    def cross_leaf_curvatures(
+        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
+    ) -> Floats:
+        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
+        self._push(scores, iteration, leaves, forces, curvatures)
+        return curvatures
+
+    def _push(
+        self,
+        scores: Floats,
+        iteration: int,
+        leaves: NDArray[np.int32] | None,
+        forces: Floats,
+        curvatures: Floats,
+    ) -> None:
+        offsets = self._data.offsets.tolist()
+        key = int(iteration_key(self._seed, iteration))
+        weights = self._data.weights
+
+        def task(query: int) -> None:
+            rows = slice(offsets[query], offsets[query + 1])
+            own = None if leaves is None else leaves[rows]
+            pushed = self._push_query(scores[rows], self._data.labels[rows], query, key, own)
+            weight = 1.0 if weights is None else weights[query]
+            forces[rows], curvatures[rows] = weight * pushed[0], weight * pushed[1]
+
+        run_chunks(task, self._data.n_queries, self._n_jobs)
+
+    def _push_query(
+        self,
+        scores: Floats,
+        labels: NDArray[np.float32],
+        query: int,
+        key: int,
+        leaves: NDArray[np.int32] | None,
+    ) -> tuple[Floats, Floats]:
+        n, sigma = len(scores), self._sigma
+        forces, curvatures, size = np.zeros(n), np.zeros(n), 0.0
+        if n < 2 or labels.min() == labels.max():
+            return forces, curvatures
+        for permutation in range(self._permutations):
+            order = np.argsort(-self._noisy(scores, query, permutation, key), kind="stable")
+            z, r = scores[order], labels[order].astype(np.float64)
+            deltas = np.zeros((n, n))
+            self._metric.fill_deltas(as_input(r, np.float64), self._depth, self._neighbours, deltas)
+            away = z[:, None] - z[None, :]
+            weight = np.abs(deltas) * np.sign(r[:, None] - r[None, :])
+            if self._normalise and scores.min() != scores.max():
+                weight = weight / (0.01 + np.abs(away))
+            e = np.exp(np.clip(-sigma * away, -700, 700))
+            share = 1 / (1 + e)
+            force = weight * np.where(weight > 0, e * share, share)
+            bend = np.abs(weight) * e * share * share
+            if leaves is not None:
+                own = leaves[order]
+                bend = np.where(own[:, None] != own[None, :], bend, 0.0)
+            forces[order] += force.sum(axis=1) - force.sum(axis=0)
+            curvatures[order] += bend.sum(axis=1) + bend.sum(axis=0)
+            size += float(np.abs(force).sum())
+        scale = 1 / self._permutations
+        total = 2 * sigma * size * scale
+        if self._normalise and total > 0:
+            scale *= np.log2(1 + total) / total
+        return forces * sigma * scale, curvatures * sigma**2 * scale
+
+    def _noisy(self, scores: Floats, query: int, permutation: int, key: int) -> Floats:
+        kind, scale = self._noise
+        if kind == NO_NOISE:
+            return scores
+        number = query * self._permutations + permutation
+        bits, noise = np.empty(len(scores), dtype=np.int64), np.empty(len(scores))
+        draw = iteration_key(key, number)
+        draw_noise(kind, draw, bits, bits.view(np.float64), noise)
+        return scores + scale * noise
