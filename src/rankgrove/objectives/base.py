@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
 _ALL_BITS = (1 << 64) - 1
+
+# The square of this is finite.
+_LARGEST = 1e150
 
 
 class Forces(ABC):
@@ -58,6 +62,16 @@ def iteration_key(seed: int, iteration: int) -> np.uint64:
         number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _ALL_BITS
         number ^= number >> 31
     return np.uint64(number)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def positive(name: str, value: Any) -> None:
+    """Refuse what is no number above 0 whose square is finite."""
+    if not is_number(value) or not 0 < value < _LARGEST:
+        raise ParameterError(f"{name} must be a finite number above 0. Got {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import numpy as np
 from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key
+from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key, positive
 from rankgrove.objectives.elementary import exponentials, mix
 
 _CHUNK_DOCUMENTS = 1 << 14
@@ -247,7 +247,7 @@ class Softmax(_Listwise):
     what: ClassVar[int] = _SOFTMAX
 
     def __post_init__(self) -> None:
-        check_sigma(self.name, self.sigma)
+        positive(f"sigma of {self.name}", self.sigma)
 
     def _targets(self, data: Dataset) -> Floats:
         if data.labels.min() < 0:
@@ -333,7 +333,7 @@ class Logistic(_Listwise):
     what: ClassVar[int] = _TWO_CLASSES
 
     def __post_init__(self) -> None:
-        check_sigma(self.name, self.sigma)
+        positive(f"sigma of {self.name}", self.sigma)
         if not isinstance(self.balanced, bool):
             raise ParameterError(f"balanced must be True or False. Got {self.balanced!r}.")
 
@@ -351,12 +351,6 @@ class Logistic(_Listwise):
         positive = _two_classes(data)
         one, other = weights[positive].sum(), weights[~positive].sum()
         return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
-
-
-def check_sigma(name: str, sigma: float) -> None:
-    fine = isinstance(sigma, (int, float, np.integer, np.floating)) and not isinstance(sigma, bool)
-    if not fine or not 0 < sigma < math.inf:
-        raise ParameterError(f"sigma of {name} must be a finite number above 0. Got {sigma!r}.")
 
 
 def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -8,9 +8,8 @@ label i > label j, and differ in the weight of a pair only:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,14 @@ from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.spec import METRICS, parse_metric
-from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key
+from rankgrove.objectives.base import (
+    Floats,
+    Forces,
+    Objective,
+    is_number,
+    iteration_key,
+    positive,
+)
 from rankgrove.objectives.custom import CustomForces
 from rankgrove.objectives.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
 from rankgrove.objectives.pairs import push_queries
@@ -84,8 +90,8 @@ class Pairwise(Objective):
     permutations: int = 1
 
     def __post_init__(self) -> None:
-        _positive(f"sigma of {self.name}", self.sigma)
-        _positive(f"noise_scale of {self.name}", self.noise_scale)
+        positive(f"sigma of {self.name}", self.sigma)
+        positive(f"noise_scale of {self.name}", self.noise_scale)
         if self.noise not in NOISES:
             raise unknown_name(f"noise of {self.name}", str(self.noise), NOISES)
         whole_number(f"permutations of {self.name}", self.permutations, 1)
@@ -316,12 +322,3 @@ def known_metric(spec: str | Metric, objective: str) -> Metric:
             f"the metric of {objective} must be one of {', '.join(known)}. Got {metric}."
         )
     return metric
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def _positive(name: str, value: Any) -> None:
-    if not is_number(value) or not 0 < value < math.inf:
-        raise ParameterError(f"{name} must be a finite number above 0. Got {value!r}.")

@@ -26,7 +26,14 @@ from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import ParameterError, whole_number
 from rankgrove.metrics.base import Metric, Rankings
-from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key
+from rankgrove.objectives.base import (
+    Floats,
+    Forces,
+    Objective,
+    is_number,
+    iteration_key,
+    positive,
+)
 from rankgrove.objectives.deltas import CASCADE, PRECISION
 from rankgrove.objectives.elementary import (
     GAUSSIAN,
@@ -36,8 +43,7 @@ from rankgrove.objectives.elementary import (
     mix,
     sum_lanes,
 )
-from rankgrove.objectives.listwise import check_sigma
-from rankgrove.objectives.pairwise import is_number, known_metric
+from rankgrove.objectives.pairwise import known_metric
 from rankgrove.objectives.ranking import RUN, rank_query
 from rankgrove.objectives.weights import PairWeights, weigh_pairs
 
@@ -235,7 +241,7 @@ class StochasticRank(Objective):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", known_metric(self.metric, self.name))
-        check_sigma(self.name, self.sigma)
+        positive(f"sigma of {self.name}", self.sigma)
         whole_number(f"samples of {self.name}", self.samples, 1)
         for name in ("mu", "nu", "projection"):
             value = getattr(self, name)
