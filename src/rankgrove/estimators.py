@@ -162,6 +162,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             split_queries=split_queries,
         )  # fmt: skip
         pairs = preferences
+        if pairs is not None and split_queries == "group":
+            raise DataError(
+                "preferences must name rows that stay where they are. Got split_queries='group', "
+                "which may move them: sort the data first."
+            )
         if pairs is not None and not isinstance(pairs, Preferences):
             pairs = Preferences.from_rows(train, pairs)
         if isinstance(base_model, Ranker):
@@ -179,7 +184,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 f"training found nothing to split by, so every document has the same score. Give "
                 f"labels that differ within queries and features that differ, or a smaller "
                 f"min_samples_leaf, which is {self.min_samples_leaf} for {train.n_documents} "
-                f"documents, or min_child_weight, which is {self.min_child_weight}.",
+                f"documents, or min_child_weight, which is "
+                f"{parameters.regularisation().min_child_weight:g}.",
                 stacklevel=2,
             )
         return self

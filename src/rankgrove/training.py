@@ -136,9 +136,14 @@ def _with_base(
     base = Model.load(base_model) if isinstance(base_model, (str, PathLike)) else base_model
     if isinstance(base, Model):
         if base.feature_names != train.feature_names:
+            pairs = zip(train.feature_names, base.feature_names, strict=False)
+            other = next((pair for pair in pairs if pair[0] != pair[1]), None)
+            got = (
+                f"{base.n_features}" if other is None else f"{other[1]!r} in place of {other[0]!r}"
+            )
             raise DataError(
-                f"the base model must have the features of the training data, {train.n_features} "
-                f"of the same names. Got a model of {base.n_features}."
+                f"the base model must have the {train.n_features} features of the training data in "
+                f"the same order. Got {got}."
             )
         if base.schema.needs_base_scores and train.base_scores is None:
             raise DataError(
@@ -157,11 +162,16 @@ def _scored(base: Callable[[Any], Any], data: Dataset) -> Dataset:
     """The data with what a function gives for their features as base scores."""
     if data.base_scores is not None:
         raise DataError("base scores must come from the data or from base_model. Got both.")
-    scores = np.asarray(base(data.features), dtype=np.float64)
+    given = base(data.features)
+    try:
+        scores = np.asarray(given, dtype=np.float64)
+        got = f"an array of shape {scores.shape}"
+    except (TypeError, ValueError):
+        scores, got = np.empty(0), type(given).__name__
     if scores.shape != (data.n_documents,) or not np.isfinite(scores).all():
         raise DataError(
             f"base_model must give one finite score for each of {data.n_documents} documents. Got "
-            f"an array of shape {scores.shape}."
+            f"{got}."
         )
     return replace(data, base_scores=scores)
 
@@ -172,10 +182,10 @@ def _check_categories(base: Model, training: Training) -> None:
         feature: tuple(float(value) for value in values)
         for feature, values in training.bins.categories.items()
     }
-    if base.schema.categories and base.schema.categories != own:
+    if base.schema.categories != own:
         raise DataError(
-            "the base model must have the categories of the training data. Got others: trees by "
-            "categories can be added to only on the same categories."
+            "the base model must have the categorical features of the training data, with the same "
+            "categories. Got others."
         )
 
 
@@ -185,7 +195,7 @@ def _check_same_data(earlier: Model, training: Training) -> None:
         raise DataError(
             "training must go on with the data of the checkpoint. Got other training data."
         )
-    if earlier.n_trees and not training.validation_is_that_of_last_tree():
+    if earlier.n_trees > earlier.n_base_trees and not training.validation_is_that_of_last_tree():
         raise DataError(
             "training must go on with the data of the checkpoint. Got other validation data: "
             "the checkpoint has other values of the metrics."

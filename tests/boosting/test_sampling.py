@@ -5,9 +5,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from boosting.samples import make_data, train
+from boosting.samples import QUICK, bits, make_data, train
+from rankgrove import Ranker
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.boosting.sampling import draw, sample_features, sample_gradients, sample_queries
+from rankgrove.boosting.sampling import (
+    _chances,
+    bootstrap_weights,
+    draw,
+    sample_by_variance,
+    sample_documents,
+    sample_features,
+    sample_gradients,
+    sample_queries,
+)
 
 OFFSETS = np.cumsum([0, 3, 1, 7, 2, 9, 4, 4, 1, 5, 6])
 
@@ -142,3 +152,218 @@ def test_leaf_values_are_newton_steps_of_the_sample_with_its_weights():
             (weights[inside] * part[inside]).sum() for part in (forces, curvatures)
         )  # fmt: skip
         assert value == pytest.approx(0.5 * force / curvature, rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.5, 0.999])
+def test_document_sampling_takes_the_right_number_and_all_equally_often(share):
+    count = max(1, round(share * 90))
+    taken = np.zeros(90)
+    for iteration in range(2000):
+        rows, weights = sample_documents(90, share, 1, iteration)
+        assert len(rows) == count
+        assert np.all(np.diff(rows) > 0)
+        assert weights is None
+        taken[rows] += 1
+    # Binomial: five deviations.
+    p = count / 90
+    assert np.all(np.abs(taken - 2000 * p) <= 5 * np.sqrt(2000 * p * (1 - p)))
+
+
+def squared_sizes_of_queries(sizes, offsets):
+    return np.array([np.sum(sizes[a:b] ** 2) for a, b in pairwise(offsets)])
+
+
+@pytest.mark.parametrize("by_query", [False, True])
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.95])
+def test_variance_sampling_is_right_on_average(by_query, share):
+    rng = np.random.default_rng(2)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 12, 100))])
+    n = int(offsets[-1])
+    sizes = np.abs(rng.normal(size=n)) ** 3 + 1e-3
+    columns = np.array([sizes, rng.normal(size=n) + 2])
+    sums, counts = [], []
+    for iteration in range(1500):
+        rows, weights = sample_by_variance(
+            sizes, offsets if by_query else None, share, 5, iteration
+        )
+        assert np.all(np.diff(rows) > 0)
+        sums.append((weights[rows] * columns[:, rows]).sum(axis=1))
+        taken = np.isin(np.arange(n), rows)
+        if by_query:
+            assert all(len(set(taken[a:b])) == len(set(weights[a:b])) == 1
+                       for a, b in pairwise(offsets[:20]))  # fmt: skip
+            taken = taken[offsets[:-1]]
+        counts.append(taken.mean())
+    sums = np.array(sums)
+    # Five standard errors of the mean.
+    error = sums.std(axis=0) / np.sqrt(len(sums))
+    assert np.all(np.abs(sums.mean(axis=0) - columns.sum(axis=1)) <= 5 * error)
+    assert np.mean(counts) == pytest.approx(share, abs=5 * np.std(counts) / np.sqrt(1500))
+
+
+@pytest.mark.parametrize("by_query", [False, True])
+def test_variance_sampling_takes_each_with_the_chance_that_its_weight_says(by_query):
+    rng = np.random.default_rng(4)
+    sizes = rng.random(int(OFFSETS[-1])) ** 2
+    offsets = OFFSETS if by_query else None
+    taken = np.zeros(len(sizes))
+    for iteration in range(4000):
+        rows, weights = sample_by_variance(sizes, offsets, 0.5, 0, iteration)
+        taken[rows] += 1
+    own = np.sqrt(squared_sizes_of_queries(sizes, OFFSETS)) if by_query else sizes
+    p = 1 / (weights[OFFSETS[:-1]] if by_query else weights)
+    below = p < 1
+    assert 0 < below.sum() < len(p)
+    # One mu for all: those that are not sure have chances that are proportional to their sizes.
+    mu = own[below] / p[below]
+    assert mu == pytest.approx(mu[0], rel=1e-12)
+    assert own[~below].min() >= mu[0] * (1 - 1e-12)
+    chance = 1 / weights
+    # Binomial: five deviations.
+    assert np.all(np.abs(taken - 4000 * chance) <= 5 * np.sqrt(4000 * chance * (1 - chance)))
+
+
+@pytest.mark.parametrize("share", [0.001, 0.02, 0.3, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("seed", range(3))
+def test_chances_are_sizes_by_one_number_at_most_1_and_have_the_share_as_mean(share, seed):
+    rng = np.random.default_rng(seed)
+    for sizes in (
+        np.exp(3 * rng.normal(size=200)),
+        rng.integers(1, 4, 200).astype(float),
+        np.full(7, 0.1),
+        np.array([1e9, 1.0, 1.0, 1.0, 1e-9]),
+        np.array([2.0]),
+    ):
+        p = _chances(sizes, share)
+        assert np.all((p > 0) & (p <= 1))
+        # Sums of up to 200 numbers, of sizes that differ by many powers of ten.
+        assert p.mean() == pytest.approx(share, rel=1e-9)
+        below = p < 1
+        mu = sizes[below] / p[below]
+        assert mu == pytest.approx(np.full(below.sum(), mu[0]), rel=1e-12)
+        assert np.all(sizes[~below] >= mu[0] * (1 - 1e-12))
+
+
+def test_what_has_no_size_is_not_taken_while_others_are():
+    sizes = np.array([0.0, 3.0, 0.0, 1.0, 2.0, 0.0, 4.0, 2.0])
+    p = _chances(sizes, 0.25)
+    assert p == pytest.approx(sizes / 6)
+    for iteration in range(200):
+        rows, weights = sample_by_variance(sizes, None, 0.25, 0, iteration)
+        assert len(rows) >= 1
+        assert np.all(sizes[rows] > 0)
+        assert np.isfinite(weights).all()
+
+
+def test_equal_sizes_are_taken_with_equal_chances():
+    for sizes in (np.zeros(40), np.ones(40), np.full(40, 1e-300)):
+        assert _chances(sizes, 0.3) == pytest.approx(np.full(40, 0.3), rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.999])
+def test_fewer_that_have_a_size_than_are_to_be_taken_are_taken_for_sure(share):
+    sizes = np.array([5.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    assert np.all(_chances(sizes, share)[sizes > 0] == 1)
+
+
+@pytest.mark.parametrize("by_query", [False, True])
+def test_bootstrap_weights_of_temperature_1_are_exponential(by_query):
+    n = 60_000
+    offsets = np.arange(0, 3 * n + 1, 3) if by_query else None
+    weights = bootstrap_weights(offsets, 3 * n if by_query else n, 1.0, 3, 8)
+    if by_query:
+        assert np.all(weights.reshape(-1, 3) == weights[::3, None])
+        weights = weights[::3]
+    assert len(weights) == n
+    assert np.all(weights > 0)
+    assert np.isfinite(weights).all()
+    # Five standard errors; the fourth central moment of an exponential number is 9.
+    assert abs(weights.mean() - 1) < 5 / np.sqrt(n)
+    assert abs(weights.var() - 1) < 5 * np.sqrt(8 / n)
+    assert abs(np.mean(weights > 2) - np.exp(-2)) < 5 * np.sqrt(np.exp(-2) / n)
+    assert len(np.unique(weights)) == n
+
+
+def test_bootstrap_weights_of_another_temperature_are_powers():
+    one, half, double, none = (
+        bootstrap_weights(None, 40_000, temperature, 0, 0) for temperature in (1.0, 0.5, 2.0, 0.0)
+    )
+    assert half == pytest.approx(np.sqrt(one), rel=1e-14)
+    assert double == pytest.approx(one**2, rel=1e-14)
+    assert np.all(none == 1)
+    # The mean of the root of an exponential number is that of Gamma at 1.5, sqrt(pi) / 2.
+    mean = np.sqrt(np.pi) / 2
+    assert abs(half.mean() - mean) < 5 * np.sqrt((1 - mean**2) / 40_000)
+
+
+def test_bootstrap_weights_are_drawn_anew_by_seed_and_iteration():
+    drawn = [bootstrap_weights(None, 500, 1.0, seed, at) for seed in (0, 1) for at in (0, 1)]
+    assert len(np.unique(drawn)) == 2000
+
+
+@pytest.mark.parametrize("by", ["query", "document"])
+def test_leaf_values_are_newton_steps_with_the_weights_of_the_bootstrap(by):
+    data = make_data(n_queries=60)
+    forces, curvatures = np.empty((2, data.n_documents))
+    Parameters().make_objective().prepare(data, 1).compute(
+        np.zeros(data.n_documents), 0, forces, curvatures
+    )
+    run = train(data, bootstrap=0.8, bootstrap_by=by, n_estimators=1, learning_rate=0.5, l2=1.0)
+    offsets = data.offsets if by == "query" else None
+    weights = bootstrap_weights(offsets, data.n_documents, 0.8, 0, 0)
+    assert len(np.unique(run.scores)) > 4
+    for value in np.unique(run.scores):
+        inside = run.scores == value
+        force, curvature = ((weights * part)[inside].sum() for part in (forces, curvatures))
+        assert value == pytest.approx(0.5 * force / (curvature + 1.0), rel=1e-11)
+
+
+@pytest.mark.parametrize("more", [{"bootstrap": 1.0}, {"objective": "yetirank"}], ids=str)
+def test_tree_that_finds_no_split_does_not_end_training_that_draws_anew(more):
+    data = make_data(n_queries=6)
+    run = train(data, n_estimators=12, min_child_weight=2.0, random_state=0, **more)
+    assert 1 in [tree.n_leaves for tree in run.trees]
+    assert len(run.trees) == 12
+
+
+DRAWS = {
+    "document": {"subsample": 0.5, "sampling": "document"},
+    "variance": {"subsample": 0.4, "sampling": "variance"},
+    "variance_query": {"subsample": 0.4, "sampling": "variance_query"},
+    "bootstrap": {"bootstrap": 1.0},
+    "bootstrap of documents": {"bootstrap": 0.5, "bootstrap_by": "document"},
+    "bootstrap of a sample": {"bootstrap": 1.0, "subsample": 0.5, "sampling": "variance"},
+    "split noise": {"split_noise": 1.0},
+    "oblivious with noise": {"split_noise": 1.0, "grower": "oblivious", "max_depth": 3},
+    "Langevin": {"temperature": 100.0},
+}
+
+
+@pytest.mark.parametrize("case", DRAWS)
+def test_draws_have_the_same_bits_on_any_number_of_threads_and_after_a_checkpoint(case, tmp_path):
+    options = {**QUICK, **DRAWS[case]}
+    data, valid = make_data(missing=0.1), make_data(seed=1)
+    whole = Ranker(**options, n_jobs=1).fit(data, valid=valid)
+    assert whole.model_.n_trees == 6
+    assert bits(whole.model_.ensemble) != bits(Ranker(**QUICK).fit(data).model_.ensemble)
+    other = Ranker(**options, random_state=1).fit(data)
+    assert bits(other.model_.ensemble) != bits(whole.model_.ensemble)
+    for n_jobs in (2, 3):
+        again = Ranker(**options, n_jobs=n_jobs).fit(data, valid=valid)
+        assert bits(again.model_.ensemble) == bits(whole.model_.ensemble)
+    path = tmp_path / "checkpoint.safetensors"
+    Ranker(**{**options, "n_estimators": 4}).fit(
+        data, valid=valid, checkpoint=path, checkpoint_every=3
+    )
+    resumed = Ranker(**options).fit(data, valid=valid, resume=path)
+    assert bits(resumed.model_.ensemble) == bits(whole.model_.ensemble)
+    assert resumed.history_ == whole.history_
+
+
+@pytest.mark.parametrize("case", ["document", "variance", "variance_query"])
+def test_trees_are_grown_on_the_share_of_documents_or_queries(case):
+    data = make_data(n_queries=100)
+    run = train(data, **{**DRAWS[case], "n_estimators": 10})
+    sizes = [tree.count.sum() / data.n_documents for tree in run.trees]
+    # Draws of 100 queries differ by some 0.05 each.
+    assert np.mean(sizes) == pytest.approx(DRAWS[case]["subsample"], abs=0.05)

@@ -90,6 +90,7 @@ class Training:
         n_jobs: int | None = None,
     ) -> None:
         self.parameters = parameters
+        self._regularisation = parameters.regularisation()
         self.train, self.valid = train, dict(valid)
         self.n_jobs = resolve_n_jobs(n_jobs)
         self.phases = Phases()
@@ -107,10 +108,16 @@ class Training:
         with self.phases.measured("forces"):
             objective = p.make_objective()
             if preferences is not None:
+                if p.leaf == "newton_cross_leaf":
+                    raise ParameterError(
+                        "leaf must be newton or mean to train from preferences. Got "
+                        "'newton_cross_leaf'."
+                    )
                 self._forces = prepare_preferences(objective, train, preferences, n_jobs)
             else:
                 self._forces = objective.prepare(train, n_jobs, p.random_state)
-            self._start_score = 0.0 if n_base_trees else objective.start_score(train)
+            based = n_base_trees > 0 or train.base_scores is not None
+            self._start_score = 0.0 if based else objective.start_score(train)
         with self.phases.measured("bin"):
             self.bins = Bins.fit(
                 train.features, p.max_bins, categorical=categorical, seed=p.random_state,
@@ -250,9 +257,11 @@ class Training:
     @property
     def _is_done(self) -> bool:
         """Whether validation says stop, or nothing is left to split."""
-        sees_all = self.parameters.subsample == 1 and self.parameters.colsample == 1
+        p = self.parameters
+        draws = p.subsample < 1 or p.colsample < 1 or p.bootstrap > 0 or p.split_noise > 0
+        draws = draws or p.temperature is not None or p.make_objective().is_random
         # The next tree would see the same as one that found nothing in all of the data.
-        stuck = sees_all and bool(self.trees) and self.trees[-1].n_leaves == 1
+        stuck = not draws and bool(self.trees) and self.trees[-1].n_leaves == 1
         return stuck or self.validation.should_stop
 
     def validation_is_that_of_last_tree(self) -> bool:
@@ -312,10 +321,10 @@ class Training:
         """The values of the leaves of a tree at these scores, after one step or several."""
         p = self.parameters
         forces, curvatures = pushes
-        values = np.zeros(grown.n_leaves)
+        start, values = scores, np.zeros(grown.n_leaves)
         for step in range(p.leaf_steps):
             if step:
-                scores = scores.copy()
+                scores = start.copy()
                 self._add_values(grown, sample, values, scores)
                 self._forces.compute(scores, iteration, forces, curvatures)
                 if sample.weights is not None:
@@ -330,8 +339,9 @@ class Training:
                 by = self._forces.cross_leaf_curvatures(scores, iteration, leaves.astype(np.int32))
                 by = by if sample.weights is None else by * sample.weights
             last = leaf_values(
-                grown, sample.rows, forces, by, l2=p.l2 + self._more_l2(by, sample.rows),
-                least=p.min_child_weight, unit=unit, n_jobs=self.n_jobs,
+                grown, sample.rows, forces, by,
+                l2=self._regularisation.l2 + self._more_l2(by, sample.rows),
+                least=self._regularisation.min_child_weight, unit=unit, n_jobs=self.n_jobs,
             )  # fmt: skip
             values = values + last
         return values
@@ -378,7 +388,7 @@ class Training:
 
     def _more_l2(self, curvatures: Floats, rows: NDArray[np.int32]) -> float:
         """The `l2` that so many documents of average curvature make."""
-        n_documents = self.parameters.l2_documents
+        n_documents = self._regularisation.l2_documents
         if n_documents == 0 or len(rows) == 0:
             return 0.0
         own = curvatures if len(rows) == len(curvatures) else curvatures[rows]
@@ -388,13 +398,20 @@ class Training:
         return np.ones(self.train.n_documents) if weights is None else weights
 
     def _update(self, grown: GrownTree, sample: Sample, values: Floats) -> None:
-        if self._keep < 1:
-            self.scores *= self._keep
+        self._shrink(self.train, self.scores)
         self._add_values(grown, sample, values, self.scores)
         for name, matrix in self._matrices.items():
-            if self._keep < 1:
-                self._valid_scores[name] *= self._keep
+            self._shrink(self.valid[name], self._valid_scores[name])
             walk(grown, matrix, values, self._valid_scores[name], self.n_jobs)
+
+    def _shrink(self, data: Dataset, scores: Floats) -> None:
+        """Shrink what trees have added to the scores; base scores stay."""
+        if self._keep == 1:
+            return
+        base = 0.0 if data.base_scores is None else data.base_scores
+        scores -= base
+        scores *= self._keep
+        scores += base
 
     def _add_values(self, grown: GrownTree, sample: Sample, values: Floats, scores: Floats) -> None:
         """Add to scores of the training documents the values of their leaves."""

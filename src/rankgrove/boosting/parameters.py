@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -42,6 +42,14 @@ _WATCHED = "ndcg@10"
 Auto = Literal["auto"]
 
 
+class Regularisation(NamedTuple):
+    """What an objective sets the default of, in its `training_defaults`."""
+
+    min_child_weight: float
+    l2: float
+    l2_documents: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
     """How a model is trained.
@@ -70,7 +78,7 @@ class Parameters:
     l2, l2_documents
         Added to the sum of curvatures of a node: the larger, the smaller the steps. `l2` is a
         number, `l2_documents` a number of documents of average curvature, which means the same
-        for any objective and any data.
+        for any objective and any data. `auto` is the objective's own, and 0 if the other is given.
     max_bins
         How finely a feature is cut, 2 to 255. Missing values have a bin of their own.
     subsample, sampling
@@ -135,9 +143,9 @@ class Parameters:
     max_leaves: int = 31
     max_depth: int | None = None
     min_samples_leaf: int = 20
-    min_child_weight: float = 1e-3
-    l2: float = 20.0
-    l2_documents: float = 0.0
+    min_child_weight: float | Auto = AUTO
+    l2: float | Auto = AUTO
+    l2_documents: float | Auto = AUTO
     max_bins: int = 255
     subsample: float = 1.0
     sampling: Sampling = "query"
@@ -191,8 +199,9 @@ class Parameters:
                     raise ParameterError(
                         f"{name} must be left out for oblivious trees. Got {getattr(self, name)!r}."
                     )
-        for name in ("min_child_weight", "l2", "l2_documents", "category_l2", "category_smoothing"):
-            _real(name, getattr(self, name), 0)
+        for name in (*Regularisation._fields, "category_l2", "category_smoothing"):
+            if name not in Regularisation._fields or not _is_auto(getattr(self, name)):
+                _real(name, getattr(self, name), 0)
         whole_number("max_bins", self.max_bins, 2, 255)
         for name in ("subsample", "colsample"):
             _real(name, getattr(self, name), 0, above=True, most=1)
@@ -210,6 +219,11 @@ class Parameters:
             )
         if self.temperature is not None:
             _real("temperature", self.temperature, 0, above=True)
+            if self.leaf_steps > 1:
+                raise ParameterError(
+                    f"leaf_steps must be 1 with a temperature: later steps would undo its noise. "
+                    f"Got {self.leaf_steps}."
+                )
         _real("shrink_rate", self.shrink_rate, 0)
         if self.learning_rate * self.shrink_rate >= 1:
             raise ParameterError(
@@ -244,7 +258,7 @@ class Parameters:
         own = {}
         for name in OF_OBJECTIVE:
             value = _plain(getattr(self, name))
-            if isinstance(value, str) and value == AUTO:
+            if _is_auto(value):
                 continue
             if name in known:
                 own[name] = value
@@ -254,10 +268,29 @@ class Parameters:
                 )
         return make_objective(self.objective, **own)
 
+    def regularisation(self) -> Regularisation:
+        """The numbers that depend on the objective where they are not given.
+
+        >>> Parameters().regularisation().l2
+        20.0
+        >>> Parameters(objective="yetirank").regularisation().l2_documents
+        50.0
+        """
+        given = {
+            name: float(value)
+            for name in Regularisation._fields
+            if not _is_auto(value := getattr(self, name))
+        }
+        own = dict(self.make_objective().training_defaults)
+        if given.keys() & {"l2", "l2_documents"}:
+            # Who gives the one wants no other.
+            own |= {"l2": 0.0, "l2_documents": 0.0}
+        return Regularisation(**{**own, **given})
+
     def metrics(self) -> list[Metric]:
         """What validation sets are measured by; the first decides."""
         chosen: Any = self.metric if self.eval_metric is None else self.eval_metric
-        if isinstance(chosen, str) and chosen == AUTO:
+        if _is_auto(chosen):
             chosen = _WATCHED
         alone = isinstance(chosen, (str, Metric)) or callable(chosen)
         several = [chosen] if alone or not isinstance(chosen, Iterable) else list(chosen)
@@ -268,6 +301,8 @@ class Parameters:
     def tree_options(self, n_documents: int) -> TreeOptions:
         """How trees of so many documents grow; memory is kept for the leaves they can have."""
         own = {field.name: getattr(self, field.name) for field in fields(TreeOptions)}
+        numbers = self.regularisation()
+        own |= {"l2": numbers.l2, "min_child_weight": numbers.min_child_weight}
         if self.grower == "oblivious":
             depth = _OBLIVIOUS_DEPTH if self.max_depth is None else int(self.max_depth)
             return TreeOptions(**{**own, "max_depth": depth, "max_leaves": 1 << depth})
@@ -307,6 +342,10 @@ class Parameters:
         if isinstance(monotone, list) and any(isinstance(entry, list) for entry in monotone):
             known["monotone"] = dict(monotone)
         return cls(**known)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def _as_json(value: Any) -> Any:

@@ -138,7 +138,7 @@ def sample_by_variance(
 
 def _chances(sizes: Floats, share: float) -> Floats:
     """min(1, size / mu) with the mean `share`."""
-    target = share * len(sizes)
+    target = float(share) * len(sizes)
     falling = np.sort(sizes)[::-1]
     rest = np.cumsum(falling[::-1])[::-1]
     # With the k largest taken for sure, mu is the sum of the others by what is left to take.
@@ -148,7 +148,13 @@ def _chances(sizes: Floats, share: float) -> Floats:
     if not fits.any():
         return np.ones(len(sizes))
     bound = mu[int(np.argmax(fits))]
-    return np.minimum(1.0, sizes / bound) if bound > 0 else np.full(len(sizes), share)
+    if bound > 0:
+        return np.asarray(np.minimum(1.0, sizes / bound))
+    # Fewer have a size than are to be taken: the others fill up the share.
+    has_size = sizes > 0
+    n_others = max(len(sizes) - int(has_size.sum()), 1)
+    others = np.clip((target - has_size.sum()) / n_others, 0.0, 1.0)
+    return np.asarray(np.where(has_size, 1.0, others))
 
 
 def bootstrap_weights(

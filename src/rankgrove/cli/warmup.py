@@ -85,6 +85,8 @@ def _warm_training() -> None:
         ("softmax", {}),
     ):
         Ranker(objective, n_estimators=2, min_samples_leaf=2, **others).fit(some)
+    pairs = [(1, 0)]
+    Ranker("rankmart", n_estimators=1, min_samples_leaf=2).fit(some, preferences=pairs)
 
 
 # All that `warmup` runs, on tiny data; a module with kernels adds what runs them.

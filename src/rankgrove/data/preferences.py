@@ -41,20 +41,24 @@ class Preferences:
         >>> Preferences.from_rows(data, [(2, 0), (1, 0, 0.8)]).probability.tolist()
         [1.0, 0.8]
         """
-        rows = [tuple(pair) for pair in pairs]
-        for number, pair in enumerate(rows):
-            if len(pair) not in (2, 3):
+        better, worse, probability, names = [], [], [], []
+        if not isinstance(pairs, Iterable):
+            raise DataError(f"preferences must be a list of pairs of rows. Got {pairs!r}.")
+        for number, pair in enumerate(pairs):
+            whole = isinstance(pair, (tuple, list, np.ndarray)) and len(pair) in (2, 3)
+            chance: Any = None
+            if whole:
+                chance = pair[2] if len(pair) == 3 else 1.0
+            if not whole or not _is_number(chance):
                 raise DataError(
                     f"preferences must be pairs of rows, with or without a probability. Got "
                     f"{pair!r} as number {number}."
                 )
-        return cls._checked(
-            data,
-            [pair[0] for pair in rows],
-            [pair[1] for pair in rows],
-            [pair[2] if len(pair) == 3 else 1.0 for pair in rows],
-            [f"number {number}" for number in range(len(rows))],
-        )
+            better.append(pair[0])
+            worse.append(pair[1])
+            probability.append(float(chance))
+            names.append(f"number {number}")
+        return cls._checked(data, better, worse, probability, names)
 
     @classmethod
     def _checked(
@@ -62,7 +66,7 @@ class Preferences:
         data: Dataset,
         better: Sequence[Any],
         worse: Sequence[Any],
-        probability: Sequence[Any],
+        probability: Sequence[float],
         names: Sequence[str],
     ) -> Preferences:
         if not len(better):
@@ -75,22 +79,37 @@ class Preferences:
                         f"preferences must name rows from 0 to {data.n_documents - 1}. Got {row!r} "
                         f"in {name}."
                     )
-        first, second = np.asarray(better, np.int64), np.asarray(worse, np.int64)
-        chance = np.asarray(probability, np.float64)
-        query = np.searchsorted(data.offsets, first, side="right")
+        made = cls(
+            np.asarray(better, np.int64),
+            np.asarray(worse, np.int64),
+            np.asarray(probability, np.float64),
+        )
+        made.check(data, names)
+        # By query, so that each is one stretch; within it as given.
+        order = np.argsort(made._queries(data, made.better), kind="stable")
+        return cls(made.better[order], made.worse[order], made.probability[order])
+
+    @staticmethod
+    def _queries(data: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(data.offsets, rows, side="right")
+
+    def check(self, data: Dataset, names: Sequence[str] | None = None) -> None:
+        """Refuse pairs that are none of these data."""
+        first, second, chance = self.better, self.worse, self.probability
+        outside = (np.minimum(first, second) < 0) | (np.maximum(first, second) >= data.n_documents)
         for bad, rule in (
+            (outside, f"be rows of the data, {data.n_documents} documents. Got another row"),
             (first == second, "name two documents. Got one twice"),
             (
-                query != np.searchsorted(data.offsets, second, side="right"),
+                self._queries(data, first) != self._queries(data, second),
                 "be of documents of one query. Got two queries",
             ),
-            (~((chance >= 0) & (chance <= 1)), "have a probability from 0 to 1. Got another"),
+            (~((chance >= 0) & (chance <= 1)), "have a probability from 0 to 1. Got {value:g}"),
         ):
             if np.any(bad):
-                raise DataError(f"preferences must {rule} in {names[int(np.argmax(bad))]}.")
-        # By query, so that each is one stretch; within it as given.
-        order = np.argsort(query, kind="stable")
-        return cls(first[order], second[order], chance[order])
+                at = int(np.argmax(bad))
+                name = f"number {at}" if names is None else names[at]
+                raise DataError(f"preferences must {rule.format(value=chance[at])} in {name}.")
 
     def __len__(self) -> int:
         return len(self.better)
@@ -107,7 +126,8 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
     try:
         lines = text.decode().splitlines()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: must be text in UTF-8. Got: {error}.") from None
+        at = text.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}, line {at}: must be text in UTF-8. Got other bytes.") from None
     rows = _Rows(data)
     better, worse, probability, names = [], [], [], []
     for number, line in enumerate(lines, start=1):
@@ -127,7 +147,13 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
             probability.append(float(words[3]) if len(words) == 4 else 1.0)
         except ValueError:
             raise DataError(f"{name}: probability must be a number. Got {words[3]!r}.") from None
+    if not names:
+        raise DataError(f"{path}: preferences must have at least one pair. Got none.")
     return Preferences._checked(data, better, worse, probability, names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 class _Rows:
@@ -141,6 +167,10 @@ class _Rows:
             query = np.repeat(np.arange(data.n_queries), data.group).tolist()
             ids = [str(document) for document in data.document_ids.tolist()]
             self._documents = {key: row for row, key in enumerate(zip(query, ids, strict=True))}
+            if len(self._documents) < len(ids):
+                raise DataError(
+                    "document ids must differ within a query to read preferences. Got one twice."
+                )
 
     def find(self, query: str, document: str, name: str) -> int:
         if query not in self._queries:
@@ -154,7 +184,8 @@ class _Rows:
                 )
             return row
         first, last = int(self._offsets[at]), int(self._offsets[at + 1])
-        if not document.isdecimal() or not 1 <= int(document) <= last - first:
+        fits = document.isdecimal() and len(document) < 20
+        if not fits or not 1 <= int(document) <= last - first:
             raise DataError(
                 f"{name}: document must be a number from 1 to {last - first}, its place in query "
                 f"{query}. Got {document!r}."

@@ -23,7 +23,7 @@ class Custom(Metric):
     of a query; a function that Numba has compiled (`numba.njit`) is called from compiled code.
 
     >>> first = Custom(function=lambda labels: labels[0])
-    >>> first.swap_deltas([1, 0])[0, 1]
+    >>> float(first.swap_deltas([1, 0])[0, 1])
     -1.0
     """
 

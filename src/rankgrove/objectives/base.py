@@ -82,6 +82,17 @@ class Objective(ABC):
     title: ClassVar[str]
     formula: ClassVar[str]
     reference: ClassVar[str]
+    # Parameters of training whose best values depend on how large forces and curvatures are.
+    training_defaults: ClassVar[dict[str, float]] = {
+        "l2": 0.0,
+        "l2_documents": 50.0,
+        "min_child_weight": 0.0,
+    }
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the forces of an iteration are drawn, so that they differ at the same scores."""
+        return False
 
     @abstractmethod
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:

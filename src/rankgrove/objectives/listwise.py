@@ -294,6 +294,10 @@ class XENDCG(_Listwise):
     reference: ClassVar[str] = "Bruch 2021; LightGBM's rank_xendcg"
     what: ClassVar[int] = _SAMPLED
 
+    @property
+    def is_random(self) -> bool:
+        return True
+
     def _targets(self, data: Dataset) -> Floats:
         labels = data.labels.astype(np.float64)
         if labels.min() < 0 or labels.max() > 1000:

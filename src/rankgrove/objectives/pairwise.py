@@ -108,6 +108,10 @@ class Pairwise(Objective):
             )
 
     @property
+    def is_random(self) -> bool:
+        return self.noise != "none"
+
+    @property
     def _weighs_by(self) -> Metric | None:
         """The metric whose swap deltas weigh pairs; None if all count the same."""
         raise NotImplementedError
@@ -167,6 +171,12 @@ class LambdaMART(Pairwise):
     title: ClassVar[str] = "LambdaMART"
     formula: ClassVar[str] = "sum_ij |swap delta_ij| * log(1 + exp(-sigma (z_i - z_j)))"
     reference: ClassVar[str] = "Burges 2010, section 7 and eq. (6)"
+    # The curvatures of a query are scaled to a comparable size.
+    training_defaults: ClassVar[dict[str, float]] = {
+        "l2": 20.0,
+        "l2_documents": 0.0,
+        "min_child_weight": 1e-3,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -137,4 +137,5 @@ def prepare_preferences(
             f"train from preferences. Got {objective.name}."
         )
     assert isinstance(objective, Pairwise)
+    preferences.check(data)
     return PreferenceForces(objective, data, preferences, n_jobs)

@@ -250,6 +250,10 @@ class StochasticRank(Objective):
                     f"{name} of {self.name} must be a finite number, 0 or more. Got {value!r}."
                 )
 
+    @property
+    def is_random(self) -> bool:
+        return True
+
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
         weights = weigh_pairs(known_metric(self.metric, self.name), rankings, None)

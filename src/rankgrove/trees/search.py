@@ -32,6 +32,10 @@ AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE, 
 N_RULES = 9
 
 
+# A gain that is above 0 and below all others.
+_LEAST = 1e-300
+
+
 class Layout(NamedTuple):
     """What kernels know of the features: by block, by place in the matrix, by feature."""
 
@@ -362,7 +366,8 @@ def _choose(block, features, allowed, own, noise, key, gains, bins, kinds, out):
         if noise > 0.0:
             if gain <= own * (1.0 + 1e-12):
                 continue
-            shown += noise * _normal(key + np.uint64(feature))
+            # Noise decides between cuts that gain, not whether there is one.
+            shown = max(shown + noise * _normal(key + np.uint64(feature)), _LEAST)
         if shown > best or (shown == best and feature < features[out[0]]):
             best = shown
             true_gain = gain
@@ -395,7 +400,8 @@ def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
             y = other_curvature + l2
             gain = (force * force * y + other_force * other_force * x) / (x * y) - own
             allowed = (curvature >= at_least) & (other_curvature >= at_least)
-            out[f] += gain if allowed else 0.0
+            # A gain in the last digits of its own terms is none.
+            out[f] += gain if allowed & (abs(gain) > 1e-12 * own) else 0.0
 
 
 @kernel
