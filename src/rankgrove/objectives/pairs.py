@@ -175,6 +175,7 @@ def push_queries(
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     used = np.empty(RUN, np.int64)
+    room = np.empty((2, RUN), np.int16)
     ranked_scores = np.empty((2, longest), np.float64)
     ranked_idx = np.empty((2, longest), np.int64)
     bits = np.empty(longest + LANES, np.int64)
@@ -207,7 +208,7 @@ def push_queries(
                 draw_noise(noise, draw, bits, powers, noisy[:n])
                 for i in range(n):
                     noisy[i] = scores[lo + i] + noise_scale * noisy[i]
-            side = rank_query(noisy[:n], used, ranked_scores, ranked_idx)
+            side = rank_query(noisy[:n], used, room, ranked_scores, ranked_idx)
             idx = ranked_idx[side]
             for i in range(n):
                 at = lo + idx[i]

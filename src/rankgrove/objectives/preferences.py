@@ -43,6 +43,7 @@ def push_preferences(
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     used = np.empty(RUN, np.int64)
+    room = np.empty((2, RUN), np.int16)
     ranked_scores = np.empty((2, longest), np.float64)
     ranked_idx = np.empty((2, longest), np.int64)
     rank_of = np.empty(longest, np.int64)
@@ -54,7 +55,7 @@ def push_preferences(
             out_curvatures[i] = 0.0
         if starts[q] == starts[q + 1]:
             continue
-        side = rank_query(scores[lo : lo + n], used, ranked_scores, ranked_idx)
+        side = rank_query(scores[lo : lo + n], used, room, ranked_scores, ranked_idx)
         for rank in range(n):
             rank_of[ranked_idx[side, rank]] = rank
         for pair in range(starts[q], starts[q + 1]):

@@ -1,28 +1,67 @@
 """Ranking the documents of one query by score, stable, in kernels."""
 
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
 from __future__ import annotations
+
+import numpy as np
 
 from rankgrove._jit import kernel
 
-# Runs of this length are ranked by counting, n / 8 vector steps a document, and then merged.
+# Runs of this length are ranked by counting and then merged.
 RUN = 128
+
+# Keys have 16 bits.
+_KEYS = 65535.0
+_LANES = 16
 
 
 @kernel
-def _rank_run(scores, first, used, out_scores, out_idx):
-    """Rank one run, stable, by counting for each document the documents with a higher score."""
+def _rank_run(scores, first, used, room, out_scores, out_idx):
+    """Rank one run, stable, by counting for each document the documents with a higher score.
+
+    Scores are cut to keys of 16 bits, of which a vector register holds many; a pass of insertion
+    then puts those in order whose keys are equal.
+    """
     n = len(scores)
+    padded = (n + _LANES - 1) // _LANES * _LANES
+    keys, above = room[0, :padded], room[1, :padded]
+    lowest, highest = scores[0], scores[0]
     for i in range(n):
+        lowest = min(lowest, scores[i])
+        highest = max(highest, scores[i])
+    span = highest - lowest
+    scale = _KEYS / span if 0.0 < span < np.inf else 0.0
+    for i in range(n):
+        keys[i] = np.int16(np.int64(min((scores[i] - lowest) * scale, _KEYS)) - 32768)
+    for i in range(padded):
+        above[i] = 0
         used[i] = 0
+    for i in range(n, padded):
+        # Above no other.
+        keys[i] = -32768
+    for i in range(0, padded, 4):
+        a, b, c, d = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
+        for j in range(padded):
+            key = keys[j]
+            above[j] += (
+                np.int16(a > key) + np.int16(b > key) + np.int16(c > key) + np.int16(d > key)
+            )
     for i in range(n):
-        score = scores[i]
-        above = 0
-        for j in range(n):
-            above += scores[j] > score
-        at = above + used[above]
-        used[above] += 1
-        out_scores[at] = score
+        at = above[i] + used[above[i]]
+        used[above[i]] += 1
+        out_scores[at] = scores[i]
         out_idx[at] = first + i
+    for i in range(1, n):
+        score, idx = out_scores[i], out_idx[i]
+        at = i
+        while at > 0 and score > out_scores[at - 1]:
+            out_scores[at] = out_scores[at - 1]
+            out_idx[at] = out_idx[at - 1]
+            at -= 1
+        out_scores[at] = score
+        out_idx[at] = idx
 
 
 @kernel
@@ -41,12 +80,15 @@ def _merge(scores, idx, mid, out_scores, out_idx):
 
 
 @kernel
-def rank_query(scores, used, work_scores, work_idx):
-    """Rank one query, stable; the result stands in row 0 or 1 of the work arrays, as returned."""
+def rank_query(scores, used, room, work_scores, work_idx):
+    """Rank one query, stable; the result stands in row 0 or 1 of the work arrays, as returned.
+
+    `used` has RUN entries, `room` two rows of as many 16-bit numbers.
+    """
     n = len(scores)
     for lo in range(0, n, RUN):
         hi = min(lo + RUN, n)
-        _rank_run(scores[lo:hi], lo, used, work_scores[0, lo:hi], work_idx[0, lo:hi])
+        _rank_run(scores[lo:hi], lo, used, room, work_scores[0, lo:hi], work_idx[0, lo:hi])
     row = 0
     width = RUN
     while width < n:

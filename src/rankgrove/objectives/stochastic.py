@@ -155,6 +155,7 @@ def push_samples(
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     used = np.empty(RUN, np.int64)
+    room = np.empty((2, RUN), np.int16)
     ranked_scores = np.empty((2, longest), np.float64)
     ranked_idx = np.empty((2, longest), np.int64)
     bits = np.empty(longest, np.int64)
@@ -178,7 +179,7 @@ def push_samples(
             for i in range(n):
                 means[i] = scores[lo + i] - sigma * mu * labels[lo + i]
                 noisy[i] = means[i] + sigma * noisy[i]
-            side = rank_query(noisy[:n], used, ranked_scores, ranked_idx)
+            side = rank_query(noisy[:n], used, room, ranked_scores, ranked_idx)
             idx, ranked = ranked_idx[side], ranked_scores[side]
             for i in range(n):
                 x[i] = values[lo + idx[i]] * scales[q]
