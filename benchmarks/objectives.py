@@ -103,16 +103,11 @@ PAIRS = (
         claim=">= 40",
         turns=ONCE,
     ),
-    Pair(
-        ours={"objective": "stochasticrank", "metric": "dcg(gain=linear)"},
-        theirs="StochasticRank:metric=DCG",
-        turns=ONCE,
-    ),
     Pair(ours={"objective": "queryrmse"}, theirs="QueryRMSE"),
     Pair(ours={"objective": "softmax"}, theirs="QuerySoftMax"),
     Pair(ours={"objective": "regression"}, theirs="RMSE"),
     Pair(ours={"objective": "logistic"}, theirs="Logloss", binary=True),
-    Pair(ours={"objective": "rankmart"}, theirs="PairLogit", turns=ONCE),
+    Pair(ours={"objective": "rankmart"}),
     Pair(ours={"objective": "xendcg"}),
     Pair(ours={"objective": "listnet"}),
 )
@@ -238,7 +233,7 @@ def measure(rows: int, rounds: int) -> str:
         f"after {WARM_UP_TREES} trees of ours that compile and touch everything; CatBoost starts "
         f"anew in each round, its clock after its first iteration, and does not compute its "
         f"metrics. Its LambdaMart takes long: {SELDOM.iterations} timed iterations in each of the "
-        f"first {SELDOM.rounds} rounds. StochasticRank and PairLogit take longer: "
+        f"first {SELDOM.rounds} rounds. StochasticRank takes longer: "
         f"{ONCE.iterations} timed iterations in the first round only. The losses of MAP and "
         f"Logloss get labels 0 and 1 in both libraries: a label of {RELEVANT} or more "
         f"is relevant, {100 * share:.0f} % of the documents. StochasticRank draws once an "

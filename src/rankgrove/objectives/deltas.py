@@ -52,37 +52,48 @@ def prepare_deltas(kind, n, x, discounts, upper, lower):
 
 
 @kernel
-def weigh_row(kind, a, n, x, discounts, upper, lower, out):
-    """Weights of the pairs of the document at rank a with all n - 1 - a below it, into out[a + 1:].
+def _weigh_product(own, discount, values, places, out):
+    for i in range(len(out)):
+        out[i] = (own - values[i]) * (discount - places[i])
 
-    Entries from n on are set to 0 as far as `out` goes.
+
+@kernel
+def _weigh_sign(own, values, out):
+    for i in range(len(out)):
+        out[i] = np.float64(own > values[i]) - np.float64(own < values[i])
+
+
+@kernel
+def _weigh_precision(own, above, values, below, out):
+    for i in range(len(out)):
+        out[i] = (own - values[i]) * (above + below[i])
+
+
+@kernel
+def weigh_row(kind, own, discount, above, values, places, below, out):
+    """Weights of the pairs of one document with all below it.
+
+    Parameters
+    ----------
+    own, discount, above
+        Of the document: x, discount, and u or the chance to reach its rank.
+    values, places, below
+        Of those below: x, discounts, and v.
     """
-    own = x[a]
-    lo = a + 1
-    rest, values, places = out[lo:n], x[lo:n], discounts[lo:n]
     if kind == PRODUCT:
-        discount = discounts[a]
-        for i in range(len(rest)):
-            rest[i] = (own - values[i]) * (discount - places[i])
+        _weigh_product(own, discount, values, places, out)
     elif kind == SIGN:
-        for i in range(len(rest)):
-            rest[i] = np.float64(own > values[i]) - np.float64(own < values[i])
+        _weigh_sign(own, values, out)
     elif kind == PRECISION:
-        above = upper[a]
-        below = lower[lo:n]
-        for i in range(len(rest)):
-            rest[i] = (own - values[i]) * (above + below[i])
+        _weigh_precision(own, above, values, below, out)
     else:
-        reach, first = upper[a], discounts[a]
         between = 0.0
         passing = 1.0
-        for i in range(len(rest)):
+        for i in range(len(out)):
             stop = values[i]
-            rest[i] = reach * (own - stop) * (first - between - passing * places[i])
+            out[i] = above * (own - stop) * (discount - between - passing * places[i])
             between += passing * stop * places[i]
             passing *= 1.0 - stop
-    for i in range(n, len(out)):
-        out[i] = 0.0
 
 
 @kernel

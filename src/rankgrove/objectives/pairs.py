@@ -99,13 +99,16 @@ def _push_rows(
     scores, x, exponents = work[SCORES], work[X], work[_EXPONENTIALS]
     weights, row_forces, row_curvatures = work[_WEIGHTS], work[_FORCE], work[_CURVATURE]
     forces, curvatures, sizes = work[FORCES], work[CURVATURES], work[_SIZES]
+    upper, lower = work[_UPPER], work[_LOWER]
     for i in range(n, n + LANES):
         scores[i] = scores[n - 1]
+        x[i] = 0.0
+        lower[i] = 0.0
     for i in range(n + LANES):
         forces[i] = 0.0
         curvatures[i] = 0.0
         sizes[i] = 0.0
-    prepare_deltas(kind, n, x, discounts, work[_UPPER], work[_LOWER])
+    prepare_deltas(kind, n, x, discounts, upper, lower)
     reference = np.inf
     for rank_a in range(min(depth, n - 1)):
         score = scores[rank_a]
@@ -118,7 +121,12 @@ def _push_rows(
         lo = rank_a + 1
         hi = lo + (n - lo + LANES - 1) // LANES * LANES
         row = slice(lo, hi)
-        weigh_row(kind, rank_a, n, x, discounts, work[_UPPER], work[_LOWER], weights[:hi])
+        weigh_row(
+            kind, x[rank_a], discounts[rank_a], upper[rank_a], x[row], discounts[row], lower[row],
+            weights[row]
+        )  # fmt: skip
+        for i in range(n, hi):
+            weights[i] = 0.0
         _push_row(
             score,
             1.0 / exponents[rank_a],
