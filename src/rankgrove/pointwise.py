@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,17 +20,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rankgrove.boosting.loop import Callback, Training
+from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
-from rankgrove.data.dataset import Dataset, as_features, default_feature_names
+from rankgrove.boosting.pointwise import Watch, as_documents, raised
+from rankgrove.data.dataset import as_features, default_feature_names
 from rankgrove.errors import DataError, ParameterError, unknown_name
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.listwise import Logistic, Regression
 from rankgrove.training import make_model, train_trees
-from rankgrove.trees.binning import with_category_codes
-from rankgrove.trees.ensemble import Ensemble
-from rankgrove.trees.predict import Scorer
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats, Floats], float]
@@ -43,8 +41,6 @@ _OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
 _OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0}
 _OF_CLASSIFIER = {"n_estimators": 100, "l2": 1.0, "sigma": 1.0, "balanced": False}
 
-# Rows of a block where blocks may stand for queries.
-_BLOCK_ROWS = 4096
 
 _CLASSES, _CLASSES_TYPE = "classes", "classes_dtype"
 
@@ -113,8 +109,8 @@ class _Pointwise(BaseEstimator):  # type: ignore[misc]
         # Labels are float32: what all have in common is taken out first, and given back after.
         centre = float(np.average(targets, weights=weights)) if centred else 0.0
         names = getattr(self, "feature_names_in_", None)
-        data = _as_dataset(features, targets - centre, weights, names, parameters)
-        watch = _Watch(self._validation_sets(eval_set), self._loss, self._loss_name, centre, rounds)
+        data = as_documents(features, targets - centre, weights, names, parameters)
+        watch = Watch(self._validation_sets(eval_set), self._loss, self._loss_name, centre, rounds)
         if rounds is not None and not watch.sets:
             raise ParameterError(
                 "early_stopping_rounds must have a validation set to watch. Got none: pass "
@@ -131,7 +127,7 @@ class _Pointwise(BaseEstimator):  # type: ignore[misc]
             self._keep(
                 replace(
                     model,
-                    ensemble=_raised(model.ensemble, centre),
+                    ensemble=raised(model.ensemble, centre),
                     parameters={**model.parameters, "early_stopping_rounds": rounds, **also},
                     history=watch.history,
                 )
@@ -478,81 +474,6 @@ def _signature(defaults: Mapping[str, Any]) -> inspect.Signature:
 # scikit-learn reads the names of parameters here, and `help` shows them.
 MARTRegressor.__init__.__signature__ = _signature(_OF_REGRESSOR)  # type: ignore[attr-defined]
 MARTClassifier.__init__.__signature__ = _signature(_OF_CLASSIFIER)  # type: ignore[attr-defined]
-
-
-class _Watch:
-    """A callback that measures validation sets after each tree, and says when to stop."""
-
-    def __init__(
-        self,
-        sets: dict[str, tuple[NDArray[np.float32], Floats]],
-        loss: Loss,
-        loss_name: str,
-        centre: float,
-        rounds: int | None,
-    ) -> None:
-        self.sets, self._loss, self._name, self._rounds = sets, loss, loss_name, rounds
-        self._scores = {name: np.full(len(y), centre) for name, (_, y) in sets.items()}
-        self._centre = centre
-        self.history: dict[str, dict[str, list[float]]] = {name: {loss_name: []} for name in sets}
-
-    def __call__(self, training: Training) -> bool:
-        p = training.parameters
-        keep = 1.0 - p.learning_rate * p.shrink_rate
-        last = Scorer(Ensemble.from_trees(training.trees[-1:]))
-        for name, (features, targets) in self.sets.items():
-            coded = with_category_codes(features, training.bins.categories)
-            base = self._centre + keep * (self._scores[name] - self._centre)
-            self._scores[name] = last.score(coded, n_jobs=training.n_jobs, base=base)
-            self.history[name][self._name].append(self._loss(targets, self._scores[name]))
-        return self._rounds is not None and len(self._watched) - self._best >= self._rounds
-
-    @property
-    def _watched(self) -> list[float]:
-        """The values that decide: those of the first set."""
-        return self.history[next(iter(self.sets))][self._name]
-
-    @property
-    def _best(self) -> int:
-        """The number of trees with the least loss, the fewest if several."""
-        return int(np.argmin(self._watched)) + 1
-
-    def n_kept(self, training: Training) -> int:
-        """How many trees the model keeps: up to the best one if training may stop early."""
-        if self._rounds is None or not self._watched:
-            return len(training.trees)
-        return self._best
-
-
-def _as_dataset(
-    features: Any,
-    labels: Floats,
-    weights: Floats | None,
-    names: Sequence[str] | None,
-    parameters: Parameters,
-) -> Dataset:
-    """The rows as documents. Their forces do not depend on the query, so that may be anything.
-
-    Weights, and samples of queries, are by query: then each row is one. Otherwise blocks of rows
-    are, which is faster and gives the same bits.
-    """
-    if np.abs(labels).max() > np.finfo(np.float32).max:
-        raise DataError("y must be within 3.4e38 of its mean. Got a value beyond: rescale y.")
-    n_rows = len(labels)
-    by_row = weights is not None or (parameters.subsample < 1 and parameters.sampling == "query")
-    offsets = np.append(np.arange(0, n_rows, 1 if by_row else _BLOCK_ROWS), n_rows)
-    return Dataset.from_arrays(
-        features, labels, group=np.diff(offsets), weights=weights, feature_names=names
-    )
-
-
-def _raised(ensemble: Ensemble, by: float) -> Ensemble:
-    """The ensemble whose scores are higher by a number, which goes into its first tree."""
-    if by == 0:
-        return ensemble
-    value = ensemble.value.copy()
-    value[: ensemble.split_offsets[1] + 1] += by
-    return replace(ensemble, value=value)
 
 
 def _classes_as_json(classes: NDArray[Any]) -> dict[str, Any]:
