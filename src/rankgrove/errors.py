@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -61,6 +61,11 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
     near = difflib.get_close_matches(got, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return ParameterError(f"{what} must be one of {', '.join(names)}. Got {got!r}{hint}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, of Python or of NumPy; a bool is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def whole_number(

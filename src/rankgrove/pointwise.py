@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -416,9 +416,7 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
     def _sigma(self) -> float:
         """That of training, whatever the parameter has been set to since."""
         check_is_fitted(self)
-        objective = Parameters.from_json(self.model_.parameters).make_objective()
-        assert isinstance(objective, Logistic)
-        return float(objective.sigma)
+        return float(_logistic(Parameters.from_json(self.model_.parameters)).sigma)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, with its classes, to a file; they must be text, numbers or bools."""
@@ -447,8 +445,7 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
         return np.asarray(y == self.classes_[1]).astype(np.float64)
 
     def _loss(self, targets: Floats, scores: Floats) -> float:
-        objective = self.parameters().make_objective()
-        assert isinstance(objective, Logistic)
+        objective = _logistic(self.parameters())
         sigma = objective.sigma
         losses = np.logaddexp(0.0, np.where(targets > 0, -sigma, sigma) * scores)
         parts = [losses[targets == 0], losses[targets == 1]]
@@ -460,6 +457,11 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _logistic(parameters: Parameters) -> Logistic:
+    """The objective of a classifier, which can be no other."""
+    return cast("Logistic", parameters.make_objective())
 
 
 def _signature(defaults: Mapping[str, Any]) -> inspect.Signature:

@@ -21,7 +21,8 @@ from rankgrove.metrics.cascade import ERR, MRR
 from rankgrove.metrics.discounted import DCG, NDCG, RBP, ExpDCG, Precision
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import iteration_key
-from rankgrove.objectives.elementary import draw_noise, mix
+from rankgrove.objectives.elementary import draw_noise
+from rankgrove.trees.quantise import mix
 
 # Metrics of grades 0 to 4; those of two kinds of documents say which are relevant.
 METRICS = (

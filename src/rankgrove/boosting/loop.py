@@ -133,6 +133,11 @@ class Training:
             self.matrix, self.bins, p.tree_options(train.n_documents), signs=signs, n_jobs=n_jobs
         )
         self._preferences = preferences
+        # Whether an iteration sees other than the one before at the same scores.
+        self._draws = (
+            min(p.subsample, p.colsample) < 1 or max(p.bootstrap, p.split_noise) > 0
+            or p.temperature is not None or objective.is_random
+        )  # fmt: skip
         trees = [] if earlier is None else _trees_of(earlier)
         self.base_trees, self.trees = trees[:n_base_trees], trees[n_base_trees:]
         self.scores = self._scores_of(train)
@@ -257,11 +262,8 @@ class Training:
     @property
     def _is_done(self) -> bool:
         """Whether validation says stop, or nothing is left to split."""
-        p = self.parameters
-        draws = p.subsample < 1 or p.colsample < 1 or p.bootstrap > 0 or p.split_noise > 0
-        draws = draws or p.temperature is not None or p.make_objective().is_random
         # The next tree would see the same as one that found nothing in all of the data.
-        stuck = not draws and bool(self.trees) and self.trees[-1].n_leaves == 1
+        stuck = not self._draws and bool(self.trees) and self.trees[-1].n_leaves == 1
         return stuck or self.validation.should_stop
 
     def validation_is_that_of_last_tree(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from rankgrove.errors import ParameterError, unknown_name, whole_number
+from rankgrove.errors import ParameterError, is_number, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
@@ -370,9 +370,8 @@ def _list(name: str, value: Any, rule: str) -> None:
 
 
 def _real(name: str, value: Any, least: float, above: bool = False, most: float = math.inf) -> None:
-    fine = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if (
-        not fine
+        not is_number(value)
         or not math.isfinite(value)
         or not least <= value <= most
         or (above and value == least)

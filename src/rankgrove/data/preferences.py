@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.streams import open_for_reading, read_all
-from rankgrove.errors import DataError
+from rankgrove.errors import DataError, is_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Preferences:
             chance: Any = None
             if whole:
                 chance = pair[2] if len(pair) == 3 else 1.0
-            if not whole or not _is_number(chance):
+            if not whole or not is_number(chance):
                 raise DataError(
                     f"preferences must be pairs of rows, with or without a probability. Got "
                     f"{pair!r} as number {number}."
@@ -150,10 +150,6 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
     if not names:
         raise DataError(f"{path}: preferences must have at least one pair. Got none.")
     return Preferences._checked(data, better, worse, probability, names)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 class _Rows:

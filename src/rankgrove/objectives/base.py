@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError
+from rankgrove.errors import ParameterError, is_number
 
 Floats = NDArray[np.float64]
 
@@ -62,10 +62,6 @@ def iteration_key(seed: int, iteration: int) -> np.uint64:
         number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _ALL_BITS
         number ^= number >> 31
     return np.uint64(number)
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def positive(name: str, value: Any) -> None:

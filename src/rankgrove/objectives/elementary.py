@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from rankgrove._jit import kernel
+from rankgrove.trees.quantise import mix
 
 # The smallest exponent: e^-700 is still a normal number.
 SMALLEST = -700.0
@@ -113,15 +114,6 @@ def log2_1p(x):
         series = series * t * t + 1.0 / term
     # The last factor makes up for what 1 + x has lost of a small x.
     return (k + 2.0 * t * series * _LOG2_E) * (x / (u - 1.0))
-
-
-@kernel
-def mix(number):
-    """Spread a number over 64 bits (splitmix64)."""
-    mixed = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 @kernel

@@ -16,7 +16,8 @@ from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key, positive
-from rankgrove.objectives.elementary import exponentials, mix
+from rankgrove.objectives.elementary import exponentials
+from rankgrove.trees.quantise import mix
 
 _CHUNK_DOCUMENTS = 1 << 14
 

@@ -25,7 +25,6 @@ from rankgrove.objectives.elementary import (
     draw_noise,
     exponentials,
     log2_1p,
-    mix,
     sum_lanes,
 )
 from rankgrove.objectives.neighbours import (
@@ -37,6 +36,7 @@ from rankgrove.objectives.neighbours import (
     push_neighbours,
 )
 from rankgrove.objectives.ranking import RUN, rank_query
+from rankgrove.trees.quantise import mix
 
 # e^(sigma (z_b - z_a)) is a quotient of powers relative to a reference score. The reference
 # moves down with a when it is this far above: far enough to be rare, and near enough for the

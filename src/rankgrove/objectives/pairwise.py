@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, unknown_name, whole_number
+from rankgrove.errors import ParameterError, is_number, unknown_name, whole_number
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
@@ -25,7 +25,6 @@ from rankgrove.objectives.base import (
     Floats,
     Forces,
     Objective,
-    is_number,
     iteration_key,
     positive,
 )
@@ -152,7 +151,22 @@ class RankMART(Pairwise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LambdaMART(Pairwise):
+class _ByMetric(Pairwise):
+    """Pairs weighted by the swap delta of a metric that can be chosen."""
+
+    metric: str | Metric = "ndcg"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
+
+    @property
+    def _weighs_by(self) -> Metric | None:
+        return known_metric(self.metric, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LambdaMART(_ByMetric):
     """Pairs weighted by the swap delta of a metric in the ranking by score.
 
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
@@ -163,7 +177,6 @@ class LambdaMART(Pairwise):
     [-1.0247, 0.7311, 0.2936]
     """
 
-    metric: str | Metric = "ndcg"
     truncation: int | None = 30
     normalise: bool = True
 
@@ -177,14 +190,6 @@ class LambdaMART(Pairwise):
         "l2_documents": 0.0,
         "min_child_weight": 1e-3,
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
-
-    @property
-    def _weighs_by(self) -> Metric | None:
-        return known_metric(self.metric, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,14 +231,13 @@ class YetiRank(Pairwise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class YetiLoss(Pairwise):
+class YetiLoss(_ByMetric):
     """Neighbours in noisy rankings, weighted by the swap delta of a metric.
 
     >>> YetiLoss(metric="map").noise
     'logistic'
     """
 
-    metric: str | Metric = "ndcg"
     noise: Noise = "logistic"
     neighbours: int | Literal["all"] = 1
     permutations: int = 10
@@ -244,14 +248,6 @@ class YetiLoss(Pairwise):
         "sum_ij E[|swap delta_ij| 1{neighbours}] * log(1 + exp(-sigma (z_i - z_j)))"
     )
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
-
-    @property
-    def _weighs_by(self) -> Metric | None:
-        return known_metric(self.metric, self.name)
 
 
 class PairForces(Forces):

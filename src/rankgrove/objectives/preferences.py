@@ -131,12 +131,14 @@ def prepare_preferences(
     objective: Objective, data: Dataset, preferences: Preferences, n_jobs: int | None = None
 ) -> Forces:
     """The forces of preferences, for the objectives that can take them."""
-    plain = isinstance(objective, (RankMART, LambdaMART))
-    if not plain or objective.noise != "none" or objective.neighbours != "all":  # type: ignore[attr-defined]
+    if (
+        not isinstance(objective, (RankMART, LambdaMART))
+        or objective.noise != "none"
+        or objective.neighbours != "all"
+    ):
         raise ParameterError(
             f"objective must be rankmart or lambdamart, without noise and with all neighbours, to "
             f"train from preferences. Got {objective.name}."
         )
-    assert isinstance(objective, Pairwise)
     preferences.check(data)
     return PreferenceForces(objective, data, preferences, n_jobs)

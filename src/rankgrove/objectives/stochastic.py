@@ -24,13 +24,12 @@ import numpy as np
 
 from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, whole_number
+from rankgrove.errors import ParameterError, is_number, whole_number
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.objectives.base import (
     Floats,
     Forces,
     Objective,
-    is_number,
     iteration_key,
     positive,
 )
@@ -40,12 +39,12 @@ from rankgrove.objectives.elementary import (
     LANES,
     draw_noise,
     exponentials,
-    mix,
     sum_lanes,
 )
 from rankgrove.objectives.pairwise import known_metric
 from rankgrove.objectives.ranking import RUN, rank_query
 from rankgrove.objectives.weights import PairWeights, weigh_pairs
+from rankgrove.trees.quantise import mix
 
 # Documents further away than this many sigma do not count: e^-24.5 is 2e-11.
 _FAR = 7.0

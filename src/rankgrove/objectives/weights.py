@@ -75,9 +75,10 @@ def weigh_pairs(metric: Metric | None, rankings: Rankings, truncation: int | Non
         capped = np.minimum(counts, depth) if metric.norm == "cutoff" else counts
         scales = np.divide(1.0, capped, out=np.zeros(len(counts)), where=counts > 0)
         kind = PRECISION
-    else:
-        assert isinstance(metric, Cascade)
+    elif isinstance(metric, Cascade):
         values, scales, kind = _stops(metric, rankings), np.ones(rankings.n_queries), CASCADE
+    else:
+        raise TypeError(f"{metric} has no swap deltas")
     return PairWeights(
         kind, values, _without_equal(values, scales, rankings), places, min(most, depth)
     )
