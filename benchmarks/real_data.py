@@ -76,12 +76,25 @@ def read_sets(folder: Path | None) -> dict[str, list[Split]]:
     return sets
 
 
+def as_five_folds(splits: Sequence[Split]) -> list[Split]:
+    """Five folds of any data set: its own, or all its queries cut into five parts at random."""
+    if len(splits) == _N_FOLDS:
+        return list(splits)
+    parts = [part for part in splits[0] if part is not None]
+    return _folds_of(_join(parts).split(*[1 / _N_FOLDS] * _N_FOLDS, seed=0))
+
+
 def _read_folds(place: Path, n_features: int) -> list[Split]:
+    return _folds_of(
+        [
+            read_letor(place / f"S{number}.txt.gz", n_features=n_features, n_jobs=THREADS)
+            for number in range(1, _N_FOLDS + 1)
+        ]
+    )
+
+
+def _folds_of(parts: Sequence[Dataset]) -> list[Split]:
     """Fold k trains on parts k, k + 1, k + 2, watches k + 3 and tests on k + 4, modulo 5."""
-    parts = [
-        read_letor(place / f"S{number}.txt.gz", n_features=n_features, n_jobs=THREADS)
-        for number in range(1, _N_FOLDS + 1)
-    ]
     turned = [[parts[(k + step) % _N_FOLDS] for step in range(_N_FOLDS)] for k in range(_N_FOLDS)]
     return [Split(_join(five[:3]), five[3], five[4]) for five in turned]
 

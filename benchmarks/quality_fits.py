@@ -1,0 +1,406 @@
+"""The candidates of the comparison of objectives, and one fit of each: Rankgrove and its peers.
+
+Every library is stopped by the same number, Rankgrove's NDCG@10 on the validation queries with
+their own labels, whatever labels it is trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import signal
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.real_data import Split
+from rankgrove.data.dataset import Dataset
+from rankgrove.estimators import Ranker
+from rankgrove.metrics.evaluate import evaluate
+
+Floats = NDArray[np.float64]
+Sets = Mapping[str, Sequence[Split]]
+
+N_TREES, LEARNING_RATE, PATIENCE, N_LEAVES, DEPTH = 500, 0.05, 50, 31, 6
+WATCHED = "ndcg@10"
+METRICS = ("NDCG@10", "MAP", "MRR", "ERR")
+PACKAGES = {
+    "rankgrove": "numba", "lightgbm": "lightgbm", "xgboost": "xgboost-cpu", "catboost": "catboost",
+}  # fmt: skip
+LEAFWISE, OBLIVIOUS = "leafwise", "oblivious"
+# What is fitted first: the larger, the later.
+_SOON, _LATE, _LAST = 0, 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A library with one of its losses.
+
+    Attributes
+    ----------
+    tool
+        The library.
+    name
+        What the tables call it; with the tool, what the results are kept under.
+    settings
+        What the library is told beyond trees, rate and seed; "{top}" is the largest grade.
+    metric
+        What it optimises, one of METRICS, where the loss says so.
+    labels
+        What it is trained on: `grades`, `binary` (1 for all above 0) or `chances` (by the top).
+    random
+        Whether the seed matters. If not, one seed stands for all.
+    when
+        The larger, the later it is fitted.
+    """
+
+    tool: str
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    metric: str | None = None
+    labels: str = "grades"
+    random: bool = True
+    when: int = _SOON
+
+    @property
+    def key(self) -> str:
+        return f"{self.tool} {self.name}"
+
+    @property
+    def ours(self) -> bool:
+        return self.tool == "rankgrove"
+
+
+def metric_names(top: int) -> dict[str, str]:
+    """The metrics of Lyzhin et al., section 4.1, for labels up to `top`, in Rankgrove's words."""
+    names = (WATCHED, "map(relevant>=1)", "mrr(relevant>=1)", f"err(r/{top})")
+    return dict(zip(METRICS, names, strict=True))
+
+
+def our_name(objective: str, metric: str | None, grower: str) -> str:
+    return f"{objective}{f' {metric}' if metric else ''}, {grower}"
+
+
+def _ours(
+    title: str, grower: str, metric: str | None = None, *, random: bool = False, **own: Any
+) -> Candidate:
+    own = {"objective": title.partition(" ")[0], "grower": grower, **own}
+    labels = "binary" if title == "logistic" else "grades"
+    return Candidate(tool="rankgrove", name=our_name(title, metric, grower), metric=metric,
+                     settings=own, labels=labels, random=random)  # fmt: skip
+
+
+NO_NOISE = "yetiloss without noise"
+
+
+def _our_candidates() -> list[Candidate]:
+    found = []
+    for grower in (LEAFWISE, OBLIVIOUS):
+        for metric in METRICS:
+            found += [
+                _ours("lambdamart", grower, metric),
+                _ours("yetiloss", grower, metric, random=True),
+                _ours(NO_NOISE, grower, metric, noise="none", permutations=1),
+                _ours("stochasticrank", grower, metric, random=True),
+            ]
+        found.append(_ours("yetirank", grower, random=True))
+        found += [
+            _ours(title, grower)
+            for title in ("queryrmse", "rankmart", "softmax", "regression", "logistic")
+        ]
+    # LightGBM has the one, and no peer the other: no oblivious twin.
+    return [*found, _ours("xendcg", LEAFWISE, random=True), _ours("listnet", LEAFWISE)]
+
+
+def _catboost(loss: str, metric: str | None = None, when: int = _SOON) -> Candidate:
+    labels = {"MAP": "binary", "MRR": "binary", "ERR": "chances"}.get(metric or "", "grades")
+    if loss == "Logloss":
+        labels = "binary"
+    return Candidate(tool="catboost", name=loss, settings={"loss_function": loss}, metric=metric,
+                     labels=labels, when=when)  # fmt: skip
+
+
+def catboost_loss(family: str, metric: str) -> str:
+    """The loss with the metric as it is measured here, not with its linear gain and all ranks."""
+    choice = "mode" if family == "YetiRank" else "metric"
+    if metric != METRICS[0]:
+        return f"{family}:{choice}={metric}"
+    # A name that it does not know is passed over in silence, so each family must get its own.
+    gain = "dcg_type" if family == "YetiRank" else "type"
+    return f"{family}:{choice}=NDCG;top=10;{gain}=Exp"
+
+
+def _their_candidates() -> list[Candidate]:
+    peers = [
+        Candidate(tool="lightgbm", name=objective, settings={"objective": objective},
+                  random=objective == "rank_xendcg")
+        for objective in ("lambdarank", "rank_xendcg", "regression")
+    ]  # fmt: skip
+    peers += [
+        Candidate(tool="xgboost", name=objective, settings={"objective": objective}, random=False,
+                  metric="MAP" if objective == "rank:map" else None,
+                  labels="binary" if objective == "rank:map" else "grades")
+        for objective in ("rank:ndcg", "rank:map", "rank:pairwise", "reg:squarederror")
+    ]  # fmt: skip
+    peers.append(_catboost("YetiRank"))
+    for metric in METRICS:
+        peers += [
+            _catboost(catboost_loss("YetiRank", metric), metric),
+            _catboost(catboost_loss("LambdaMart", metric), metric, _LATE),
+        ]
+        if metric != "MAP":
+            peers.append(_catboost(catboost_loss("StochasticRank", metric), metric, _LAST))
+    for loss in ("QueryRMSE", "QuerySoftMax", "PairLogit", "RMSE", "Logloss"):
+        peers.append(_catboost(loss))
+    # Seconds a tree on the set with the most features.
+    return [
+        *peers,
+        _catboost("YetiRankPairwise", when=_LATE),
+        _catboost("PairLogitPairwise", when=_LAST),
+    ]
+
+
+CANDIDATES = {one.key: one for one in (*_our_candidates(), *_their_candidates())}
+
+
+class Twins(NamedTuple):
+    """An objective of ours, a peer's loss of the same kind, and what the two are compared by."""
+
+    ours: str
+    theirs: str
+    metric: str
+
+
+def _twins() -> list[Twins]:
+    def pair(objective: str, grower: str, theirs: str, metric: str | None = None) -> Twins:
+        name = our_name(objective, metric, grower)
+        return Twins(f"rankgrove {name}", theirs, metric or METRICS[0])
+
+    found = [pair("lambdamart", LEAFWISE, "lightgbm lambdarank", METRICS[0]),
+             pair("xendcg", LEAFWISE, "lightgbm rank_xendcg"),
+             pair("regression", LEAFWISE, "lightgbm regression"),
+             pair("lambdamart", LEAFWISE, "xgboost rank:ndcg", METRICS[0]),
+             pair("lambdamart", LEAFWISE, "xgboost rank:map", "MAP"),
+             pair("rankmart", LEAFWISE, "xgboost rank:pairwise"),
+             pair("regression", LEAFWISE, "xgboost reg:squarederror")]  # fmt: skip
+    for metric in METRICS:
+        for objective, family in (("lambdamart", "LambdaMart"), ("yetiloss", "YetiRank"),
+                                  ("stochasticrank", "StochasticRank")):  # fmt: skip
+            theirs = f"catboost {catboost_loss(family, metric)}"
+            if theirs in CANDIDATES:
+                found.append(pair(objective, OBLIVIOUS, theirs, metric))
+    for objective, loss in (("yetirank", "YetiRank"), ("queryrmse", "QueryRMSE"),
+                            ("softmax", "QuerySoftMax"), ("rankmart", "PairLogit"),
+                            ("regression", "RMSE"), ("logistic", "Logloss")):  # fmt: skip
+        found.append(pair(objective, OBLIVIOUS, f"catboost {loss}"))
+    return found
+
+
+TWINS = _twins()
+
+
+class Task(NamedTuple):
+    """One fit; `mark` tells the results of these settings, versions and data from others."""
+
+    candidate: str
+    set_name: str
+    fold: int
+    seed: int
+    n_trees: int
+    mark: str
+
+
+class Fitted(NamedTuple):
+    """The scores of the test documents, and the trees that were kept."""
+
+    scores: Floats
+    n_trees: int
+
+
+def top_grade(splits: Sequence[Split]) -> int:
+    return int(max(part.labels.max() for part in splits[0] if part is not None))
+
+
+def fingerprint(splits: Sequence[Split]) -> int:
+    """A check sum of a data set and how it is cut."""
+    total = 0
+    for part in (part for split in splits for part in split.with_vali()):
+        for array in (part.features, part.labels, part.group):
+            total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+    return total
+
+
+def mark_of(candidate: Candidate, n_trees: int, data: int, code: str) -> str:
+    """A hash of all that a result depends on, besides the candidate's name, set, fold and seed."""
+    told = {
+        "settings": dict(candidate.settings), "metric": candidate.metric,
+        "labels": candidate.labels, "trees": n_trees, "rate": LEARNING_RATE, "patience": PATIENCE,
+        "leaves": N_LEAVES, "depth": DEPTH, "data": data,
+        "version": importlib.metadata.version(PACKAGES[candidate.tool]),
+        "code": code if candidate.ours else "",
+    }  # fmt: skip
+    return hashlib.sha1(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def relabel(data: Dataset, labels: str, top: int) -> Dataset:
+    """The same documents with the labels that a loss asks for."""
+    if labels == "binary":
+        return replace(data, labels=(data.labels > 0).astype(data.labels.dtype))
+    if labels == "chances":
+        return replace(data, labels=(data.labels / top).astype(data.labels.dtype))
+    return data
+
+
+def watched(vali: Dataset) -> Callable[[Any], float]:
+    """Our NDCG@10 on the validation queries, a function of their scores."""
+    return lambda scores: evaluate(vali, np.asarray(scores, float), WATCHED, n_jobs=1)[WATCHED]
+
+
+def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
+    train, vali, test = parts
+    own = dict(one.settings)
+    if one.metric is not None:
+        own["metric"] = metric_names(top)[one.metric]
+    ranker = Ranker(
+        n_estimators=task.n_trees, learning_rate=LEARNING_RATE, early_stopping_rounds=PATIENCE,
+        eval_metric=WATCHED, random_state=task.seed, n_jobs=1, **own,
+    )  # fmt: skip
+    ranker.fit(relabel(train, one.labels, top), valid=vali)
+    return Fitted(np.asarray(ranker.predict(test)), int(ranker.best_iteration_))
+
+
+def _fit_lightgbm(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
+    import lightgbm
+
+    train, vali, test = parts
+    value = watched(vali)
+    own = {
+        "num_leaves": N_LEAVES, "learning_rate": LEARNING_RATE, "metric": "None",
+        "seed": task.seed, "num_threads": 1, "force_col_wise": True, "verbosity": -1,
+        **one.settings,
+    }  # fmt: skip
+    data = lightgbm.Dataset(train.features, train.labels, group=train.group, params=own)
+    valid = data.create_valid(vali.features, vali.labels, group=vali.group)
+    booster = lightgbm.train(
+        own, data, task.n_trees, valid_sets=[valid],
+        feval=lambda scores, _: (WATCHED, value(scores), True),
+        callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
+    )  # fmt: skip
+    scores = booster.predict(test.features, num_iteration=booster.best_iteration, num_threads=1)
+    return Fitted(np.asarray(scores), booster.best_iteration)
+
+
+def _fit_xgboost(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
+    import xgboost
+
+    train, vali, test = parts
+    value = watched(vali)
+    train = relabel(train, one.labels, top)
+    own = {
+        "tree_method": "hist", "grow_policy": "lossguide", "max_leaves": N_LEAVES, "max_depth": 0,
+        "eta": LEARNING_RATE, "seed": task.seed, "nthread": 1, "verbosity": 0,
+        "disable_default_eval_metric": True, **one.settings,
+    }  # fmt: skip
+    data = xgboost.DMatrix(train.features, train.labels, group=train.group, nthread=1)
+    valid = xgboost.DMatrix(
+        vali.features, relabel(vali, one.labels, top).labels, group=vali.group, nthread=1
+    )
+    stop = xgboost.callback.EarlyStopping(
+        rounds=PATIENCE, metric_name=WATCHED, data_name="vali", maximize=True
+    )
+    booster = xgboost.train(
+        own, data, task.n_trees, evals=[(valid, "vali")], verbose_eval=False, callbacks=[stop],
+        custom_metric=lambda scores, _: (WATCHED, value(scores)),
+    )  # fmt: skip
+    n_trees = booster.best_iteration + 1
+    scores = booster.predict(
+        xgboost.DMatrix(test.features, nthread=1), output_margin=True, iteration_range=(0, n_trees)
+    )
+    return Fitted(np.asarray(scores, float), n_trees)
+
+
+class _Watch:
+    """CatBoost's view of our metric; it also asks for that of the training documents."""
+
+    def __init__(self, vali: Dataset, labels: Any) -> None:
+        self.value, self.labels = watched(vali), np.asarray(labels, dtype=np.float32)
+
+    def is_max_optimal(self) -> bool:
+        return True
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        return error
+
+    def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
+        if not np.array_equal(np.asarray(target, dtype=np.float32), self.labels):
+            return 0.0, 1.0
+        return self.value(approxes[0]), 1.0
+
+
+def _fit_catboost(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
+    import catboost
+
+    train, vali, test = parts
+    pools = []
+    for part in (train, vali):
+        query = np.repeat(np.arange(part.n_queries), part.group)
+        labels = relabel(part, one.labels, top).labels
+        pools.append(catboost.Pool(part.features, labels, group_id=query, thread_count=1))
+    own = {
+        "iterations": task.n_trees, "learning_rate": LEARNING_RATE, "depth": DEPTH,
+        "random_seed": task.seed, "od_type": "Iter", "od_wait": PATIENCE, "use_best_model": True,
+        "eval_metric": _Watch(vali, relabel(vali, one.labels, top).labels), "thread_count": 1,
+        "verbose": False, "allow_writing_files": False, **one.settings,
+    }  # fmt: skip
+    model = catboost.CatBoost(own)
+    with warnings.catch_warnings():
+        # It says that the metric is not one that Numba can compile.
+        warnings.simplefilter("ignore")
+        model.fit(pools[0], eval_set=pools[1])
+    scores = model.predict(test.features, prediction_type="RawFormulaVal", thread_count=1)
+    return Fitted(np.asarray(scores), model.tree_count_)
+
+
+_FITS = {"rankgrove": _fit_rankgrove, "lightgbm": _fit_lightgbm, "xgboost": _fit_xgboost,
+         "catboost": _fit_catboost}  # fmt: skip
+
+
+def fit(splits: Sequence[Split], task: Task) -> dict[str, Any]:
+    """Fit, and measure every test query by all metrics: a line of the results."""
+    one, top = CANDIDATES[task.candidate], top_grade(splits)
+    parts = splits[task.fold].with_vali()
+    start = time.process_time()
+    found = _FITS[one.tool](one, parts, task, top)
+    seconds = time.process_time() - start
+    names = metric_names(top)
+    figures = evaluate(parts[2], found.scores, list(names.values()), n_jobs=1)
+    values = {
+        metric: [None if np.isnan(v) else round(float(v), 7) for v in figures.per_query(name)]
+        for metric, name in names.items()
+    }
+    return {**task._asdict(), "trees": found.n_trees, "seconds": round(seconds, 2),
+            "values": values}  # fmt: skip
+
+
+_SETS: dict[str, Sequence[Split]] = {}
+
+
+def start_worker(sets: Sets) -> None:
+    """Keep the data for all fits of this process; an interrupt is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _SETS.update(sets)
+
+
+def fit_in_worker(task: Task) -> dict[str, Any]:
+    """What `fit` gives, or what went wrong: one failure must not end the others."""
+    try:
+        return fit(_SETS[task.set_name], task)
+    except Exception as error:
+        return {**task._asdict(), "error": f"{type(error).__name__}: {error}"}

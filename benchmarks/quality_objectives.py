@@ -1,0 +1,411 @@
+"""Quality of every objective on real data, by its own metric, against the losses of its peers.
+
+All get at most 500 trees at rate 0.05 and stop by NDCG@10 on validation. Fits are kept in a file of
+JSON lines: an interrupted run goes on where it was, and only what is missing is computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import limit_threads, report, table
+
+limit_threads()
+
+import numpy as np  # noqa: E402 (the thread limits must be set before)
+
+from benchmarks import quality_fits as fits  # noqa: E402
+from benchmarks.peers import Difference, paired_difference  # noqa: E402
+from benchmarks.quality_fits import METRICS, Candidate, Floats, Sets, Task, our_name  # noqa: E402
+from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
+
+COMMAND = "python -m benchmarks.quality --objectives all"
+LEVEL = 0.05
+SEEDS = (0, 1, 2)
+RESULTS = Path("quality_objectives.jsonl")
+QUICK = (
+    "rankgrove queryrmse, leafwise", "rankgrove yetiloss MAP, leafwise",
+    f"rankgrove {fits.NO_NOISE} MAP, leafwise", "rankgrove lambdamart NDCG@10, leafwise",
+    "rankgrove queryrmse, oblivious", "lightgbm lambdarank", "xgboost rank:map",
+    "catboost QueryRMSE",
+)  # fmt: skip
+
+
+def source() -> str:
+    """What identifies Rankgrove's code: the tree of `src` in git, and a sum of its changes."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
+    words = ("rev-parse", "HEAD:src"), ("diff", "HEAD", "--", "src")
+    said = [
+        subprocess.run([*git, *each], check=False, capture_output=True).stdout for each in words
+    ]
+    return f"{zlib.crc32(said[0]):08x} {zlib.crc32(said[1]):08x}"
+
+
+def choose(names: Iterable[str] | None) -> list[Candidate]:
+    """The candidates of these keys or tools; all of them for None."""
+    if names is None:
+        return list(fits.CANDIDATES.values())
+    wanted = set(names)
+    if unknown := wanted - set(fits.CANDIDATES) - set(fits.PACKAGES):
+        raise SystemExit(f"names must be candidates or libraries. Got {sorted(unknown)}.")
+    return [one for one in fits.CANDIDATES.values() if one.key in wanted or one.tool in wanted]
+
+
+def tasks_of(
+    candidates: Sequence[Candidate], sets: Sets, seeds: Sequence[int], n_trees: int
+) -> list[Task]:
+    """All fits: seed by seed, what is slow last; what draws nothing has the first seed only."""
+    data = {name: fits.fingerprint(splits) for name, splits in sets.items()}
+    code = source()
+    return [
+        Task(one.key, name, fold, seed, n_trees, fits.mark_of(one, n_trees, data[name], code))
+        for seed in seeds
+        for one in sorted(candidates, key=lambda one: one.when)
+        if one.random or seed == seeds[0]
+        for name, splits in sets.items()
+        for fold in range(len(splits))
+    ]
+
+
+class Results:
+    """A file of JSON lines, one a fit; a line that an interrupt cut short is passed over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.found = path, dict[Task, dict[str, Any]]()
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            self.found[Task(*(record[name] for name in Task._fields))] = record
+
+    def add(self, record: dict[str, Any]) -> None:
+        self.found[Task(*(record[name] for name in Task._fields))] = record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b") as file:
+            end = file.tell()
+            file.seek(max(end - 1, 0))
+            cut_short = end > 0 and file.read() != b"\n"
+            file.write(b"\n" * cut_short + json.dumps(record).encode() + b"\n")
+
+
+def compute(tasks: Sequence[Task], sets: Sets, results: Results, n_workers: int) -> list[str]:
+    """Fit what is missing; what failed."""
+    missing = [task for task in tasks if task not in results.found]
+    print(f"{len(tasks)} fits, {len(missing)} to do", file=sys.stderr, flush=True)
+    failed: list[str] = []
+    if not missing:
+        return failed
+    # Forked processes would inherit the threads of the libraries in a state that hangs.
+    context = multiprocessing.get_context("spawn")
+    start = last = time.monotonic()
+    with context.Pool(n_workers, fits.start_worker, (dict(sets),)) as pool:
+        try:
+            for done, record in enumerate(pool.imap_unordered(fits.fit_in_worker, missing), 1):
+                if "error" in record:
+                    failed.append(f"{record['candidate']} on {record['set_name']}, fold "
+                                  f"{record['fold']}: {record['error']}")  # fmt: skip
+                    print(failed[-1], file=sys.stderr, flush=True)
+                else:
+                    results.add(record)
+                if time.monotonic() - last > 60 or done == len(missing):
+                    last = time.monotonic()
+                    print(f"{done} of {len(missing)}, {(last - start) / 60:.0f} min, "
+                          f"{record['candidate']}", file=sys.stderr, flush=True)  # fmt: skip
+        except KeyboardInterrupt:
+            pool.terminate()
+            raise SystemExit("interrupted: the same command goes on from here") from None
+    return failed
+
+
+class Figures:
+    """The values of all queries, and what can be said of them."""
+
+    def __init__(self, tasks: Sequence[Task], results: Results, sets: Iterable[str]) -> None:
+        self.sets = list(sets)
+        wanted: dict[str, list[Task]] = {key: [] for key in fits.CANDIDATES}
+        for task in tasks:
+            wanted[task.candidate].append(task)
+        wanted = {key: own for key, own in wanted.items() if own}
+        complete = {
+            key: own for key, own in wanted.items() if all(task in results.found for task in own)
+        }
+        self.keys = list(complete)
+        self.missing = [key for key in wanted if key not in complete]
+        self.values = {
+            (key, name, metric): self._mean_over_seeds(own, results, name, metric)
+            for key, own in complete.items()
+            for name in self.sets
+            for metric in METRICS
+        }
+        found = {key: [results.found[task] for task in own] for key, own in complete.items()}
+        self.seconds = {key: sum(one["seconds"] for one in own) for key, own in found.items()}
+        self.trees = {key: np.mean([one["trees"] for one in own]) for key, own in found.items()}
+
+    @staticmethod
+    def _mean_over_seeds(tasks: list[Task], results: Results, name: str, metric: str) -> Floats:
+        by_seed: dict[int, list[Floats]] = {}
+        for task in sorted(task for task in tasks if task.set_name == name):
+            values = np.array(results.found[task]["values"][metric], dtype=float)
+            by_seed.setdefault(task.seed, []).append(values)
+        mean: Floats = np.mean([np.concatenate(folds) for folds in by_seed.values()], axis=0)
+        return mean
+
+    def mean(self, key: str, metric: str, name: str | None = None) -> float:
+        """On one set, or the mean over the sets."""
+        names = self.sets if name is None else [name]
+        return float(np.mean([np.nanmean(self.values[key, each, metric]) for each in names]))
+
+    def best(self, keys: Iterable[str], metric: str, name: str | None = None) -> str:
+        return max(keys, key=lambda key: self.mean(key, metric, name))
+
+    def less(self, one: str, other: str, metric: str, name: str) -> Difference:
+        return paired_difference(self.values[one, name, metric], self.values[other, name, metric])
+
+    def less_overall(self, one: str, other: str, metric: str) -> Difference:
+        """The mean over the sets of the differences, with a normal approximation."""
+        from scipy import stats
+
+        each = [self.less(one, other, metric, name) for name in self.sets]
+        mean = float(np.mean([d.mean for d in each]))
+        error = float(np.sqrt(sum(d.error**2 for d in each))) / len(each)
+        if error == 0.0:
+            return Difference(mean, 0.0, mean, mean, float(mean == 0.0))
+        p_value = 2 * float(stats.norm.sf(abs(mean) / error))
+        return Difference(mean, error, mean - 1.96 * error, mean + 1.96 * error, p_value)
+
+    def table_of(self, metric: str) -> str:
+        best = {name: self.best(self.keys, metric, name) for name in (*self.sets, None)}
+        rows = []
+        for key in self.keys:
+            cells = [f"`{key}`"]
+            for name in (*self.sets, None):
+                cell = f"{self.mean(key, metric, name):.4f}"
+                if key == best[name]:
+                    cell = f"**{cell}**"
+                elif name and below(self.less(key, best[name], metric, name)) > LEVEL:
+                    cell += " °"
+                cells.append(cell)
+            rows.append(cells)
+        return f"### {metric}\n\n{table(('candidate', *self.sets, 'mean of the sets'), rows)}"
+
+
+def below(difference: Difference) -> float:
+    """The one-tailed p-value of the first being below the second."""
+    return difference.p_value / 2 if difference.mean < 0 else 1 - difference.p_value / 2
+
+
+def above(difference: Difference) -> float:
+    return below(Difference(-difference.mean, *difference[1:]))
+
+
+def shown(difference: Difference) -> str:
+    return f"{difference} ({difference.p_value:.3f})"
+
+
+# A table, and the sentences that follow from it.
+Said = tuple[str, str]
+
+
+def say_twins(figures: Figures) -> Said:
+    rows, under, over, n_looks = [], [], 0, 0
+    for ours, theirs, metric in fits.TWINS:
+        if ours not in figures.keys or theirs not in figures.keys:
+            continue
+        each = {name: figures.less(ours, theirs, metric, name) for name in figures.sets}
+        overall = figures.less_overall(ours, theirs, metric)
+        rows.append([f"`{ours}`", f"`{theirs}`", metric, *map(shown, each.values()),
+                     shown(overall)])  # fmt: skip
+        n_looks += len(each)
+        over += sum(above(d) < LEVEL for d in each.values())
+        under += [f"`{ours}` against `{theirs}` on {name}: {d}, one-tailed p {below(d):.3f}"
+                  for name, d in each.items() if below(d) < LEVEL]  # fmt: skip
+    header = ("ours", "theirs", "by", *figures.sets, "mean of the sets")
+    reading = (
+        f"Of {n_looks} comparisons of twins, ours is below in {len(under)} and above in {over}, "
+        f"beyond significance; by chance alone {LEVEL * n_looks:.1f} of each kind can be expected "
+        f"of equals. The claim that no mean is below {'fails' if under else 'holds'}."
+    )
+    if not rows:
+        return "Nothing to compare.", "No pair of twins was run."
+    return table(header, rows), "\n".join([reading, "", *(f"- Below: {line}" for line in under)])
+
+
+def say_best(figures: Figures) -> Said:
+    sides = {True: [key for key in figures.keys if fits.CANDIDATES[key].ours]}
+    sides[False] = [key for key in figures.keys if key not in sides[True]]
+    if not sides[True] or not sides[False]:
+        return "Nothing to compare.", ""
+    rows, verdicts = [], []
+    for metric in METRICS:
+        ours, theirs = (figures.best(sides[side], metric) for side in (True, False))
+        difference = figures.less_overall(ours, theirs, metric)
+        holds = difference.mean >= 0
+        rows.append([metric, f"`{ours}`", f"{figures.mean(ours, metric):.4f}", f"`{theirs}`",
+                     f"{figures.mean(theirs, metric):.4f}", shown(difference),
+                     "yes" if holds else "no"])  # fmt: skip
+        verdicts.append(f"{metric} {'yes' if holds else 'no'} ({difference.mean:+.4f})")
+    header = ("metric", "best of ours", "mean", "best of theirs", "mean", "difference", "at least")
+    reading = (
+        f"The best of our {len(sides[True])} candidates is at least the best of their "
+        f"{len(sides[False])} in the mean over the sets: {', '.join(verdicts)}. Both are the best "
+        "of many on the test queries, so both are flattered."
+    )
+    return table(header, rows), reading
+
+
+def say_smoothing(figures: Figures) -> Said:
+    rows, lines = [], []
+    for grower in (fits.LEAFWISE, fits.OBLIVIOUS):
+        for metric in METRICS:
+            plain = f"rankgrove {our_name(fits.NO_NOISE, metric, grower)}"
+            yeti = f"rankgrove {our_name('yetiloss', metric, grower)}"
+            if not {yeti, plain} <= set(figures.keys):
+                continue
+            each = [figures.less(yeti, plain, metric, name) for name in figures.sets]
+            overall = figures.less_overall(yeti, plain, metric)
+            rows.append([metric, grower, *map(shown, each), shown(overall)])
+            helps = "harms" if below(overall) < LEVEL else "does not help beyond significance"
+            helps = "helps" if above(overall) < LEVEL else helps
+            lines.append(f"- {metric}, {grower}: smoothing {helps} ({shown(overall)}); above in "
+                         f"{sum(d.mean > 0 for d in each)} of {len(each)} sets, beyond "
+                         f"significance in {sum(above(d) < LEVEL for d in each)}.")  # fmt: skip
+    header = ("metric", "trees", *figures.sets, "mean of the sets")
+    return table(header, rows), "\n".join(lines)
+
+
+def say_order(figures: Figures) -> str:
+    """QueryRMSE among ours, and who leads on MAP."""
+    lines = []
+    for grower in (fits.LEAFWISE, fits.OBLIVIOUS):
+        ours = [key for key in figures.keys if key.startswith("rankgrove") and grower in key]
+        simple = f"rankgrove {our_name('queryrmse', None, grower)}"
+        if simple not in ours:
+            continue
+        ranks = []
+        for metric in METRICS:
+            own = figures.mean(simple, metric)
+            ranks.append(f"{metric} {1 + sum(figures.mean(key, metric) > own for key in ours)}")
+        lines.append(f"- `{simple}` has rank {', '.join(ranks)} of {len(ours)} of ours.")
+        rivals = ["lightgbm lambdarank"]
+        rivals += [f"rankgrove {our_name(name, METRICS[0], grower)}"
+                   for name in ("lambdamart", "stochasticrank", "yetiloss")]  # fmt: skip
+        for rival in rivals:
+            if rival in figures.keys:
+                wins = sum(figures.less(simple, rival, METRICS[0], name).mean > 0
+                           for name in figures.sets)  # fmt: skip
+                lines.append(f"- `{simple}` is above `{rival}` in NDCG@10 on {wins} of "
+                             f"{len(figures.sets)} sets.")  # fmt: skip
+        leader = figures.best(ours, "MAP")
+        others = [key for key in ours if " yetiloss" not in key]
+        yeti = f"rankgrove {our_name('yetiloss', 'MAP', grower)}"
+        if yeti in ours and others:
+            rival = figures.best(others, "MAP")
+            difference = figures.less_overall(yeti, rival, "MAP")
+            lines.append(f"- On MAP, `{leader}` leads ours with {grower} trees. `{yeti}` "
+                         f"{'leads' if leader == yeti else 'does not lead'}: {shown(difference)} "
+                         f"to the best that is not YetiLoss, `{rival}`.")  # fmt: skip
+    return "\n".join(lines)
+
+
+def protocol(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int) -> str:
+    return (
+        f"At most {n_trees} trees, rate {fits.LEARNING_RATE}, one thread a fit, {n_folds} folds, "
+        f"seeds {', '.join(map(str, seeds))}; what draws nothing was run with the first seed only. "
+        f"Leaf-wise trees of {fits.N_LEAVES} leaves (Rankgrove, LightGBM, XGBoost) or oblivious "
+        f"ones of depth {fits.DEPTH} (Rankgrove, CatBoost); all else at each library's defaults. "
+        f"Every library stops when Rankgrove's NDCG@10 on the validation queries (gain 2^r - 1, "
+        f"worst order of ties, queries without a relevant document skipped) has not improved for "
+        f"{fits.PATIENCE} trees, and keeps those up to the best: the metric is handed to LightGBM, "
+        f"XGBoost and CatBoost as a function. It sees the grades even where the loss is trained "
+        f"on other labels. As in Lyzhin et al. 2022, a label above 0 is relevant for MAP and MRR, "
+        f"and ERR has the label divided by the largest grade of the set (4 in the paper's); MAP, "
+        f"MRR and ERR have no cut-off. Losses of other libraries get these labels for these "
+        f"metrics, others the grades; CatBoost's losses of NDCG get the cut-off and gain of the "
+        f"metric (`top=10` and `dcg_type=Exp` or `type=Exp`). Unlike the paper, nothing is tuned, "
+        f"and the trees are counted by NDCG@10 whatever the metric.\n\n"
+        f"A figure is the mean over the test queries of all folds, of the mean over seeds. Bold is "
+        f"the best of a column; ° is not significantly worse than it (paired one-tailed t-test "
+        f"over queries, p > {LEVEL}). A difference has its standard error over queries and, in "
+        f"brackets, its two-tailed p-value; that another training set or seed would give "
+        f"another model comes on top, and no p-value is adjusted for the number of looks. In all "
+        f"{sum(figures.seconds.values()) / 3600:.1f} hours of CPU."
+    )
+
+
+def body_of(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int) -> str:
+    twins, best, smoothing = say_twins(figures), say_best(figures), say_smoothing(figures)
+    parts = [protocol(figures, seeds, n_trees, n_folds)]
+    if figures.missing:
+        parts.append(f"Without figures: {', '.join(f'`{key}`' for key in figures.missing)}.")
+    parts += [
+        f"### What it says\n\n{twins[1]}\n\n{best[1]}\n\nThe order of Lyzhin et al.:\n\n"
+        f"{smoothing[1]}\n{say_order(figures)}",
+        *(figures.table_of(metric) for metric in METRICS),
+        f"### Twins: ours less theirs\n\n{twins[0]}",
+        f"### Best of ours and of theirs\n\n{best[0]}",
+        f"### Smoothing: YetiLoss less YetiLoss without noise\n\n{smoothing[0]}",
+        "### Trees kept and time\n\n"
+        + table(("candidate", "trees, mean", "CPU, s"),
+                [(f"`{key}`", f"{figures.trees[key]:.0f}", f"{figures.seconds[key]:.0f}")
+                 for key in figures.keys]),
+    ]  # fmt: skip
+    return "\n\n".join(parts)
+
+
+def run(
+    sets: Mapping[str, Sequence[Split]], seeds: Sequence[int] = SEEDS,
+    names: Iterable[str] | None = None, results_path: Path = RESULTS, n_workers: int = 2, *,
+    n_trees: int = fits.N_TREES, n_folds: int = 5, fitting: bool = True,
+) -> str:  # fmt: skip
+    """Compute what is missing, unless `fitting` is false, and write up what there is."""
+    folds = {name: as_five_folds(splits)[:n_folds] for name, splits in sets.items()}
+    candidates, results = choose(names), Results(Path(results_path))
+    tasks = tasks_of(candidates, folds, seeds, n_trees)
+    failed = compute(tasks, folds, results, n_workers) if fitting else []
+    figures = Figures(tasks, results, folds)
+    if not figures.keys:
+        raise SystemExit(f"no candidate has all of its fits in {results_path}.")
+    body = body_of(figures, seeds, n_trees, n_folds)
+    return body + "".join(f"\n\nFailed: {line}" for line in failed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_data_option(parser)
+    parser.add_argument("--sets", help="only these data sets, separated by commas")
+    parser.add_argument(
+        "--objectives", nargs="+", default=["all"], help="`all`, or some candidates or libraries"
+    )
+    parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--written", action="store_true", help="fit nothing, use the results")
+    parser.add_argument("--quick", action="store_true", help="a small run that is printed only")
+    arguments = parser.parse_args()
+    sets: Mapping[str, Sequence[Split]] = read_sets(arguments.data)
+    if arguments.sets:
+        sets = {name: sets[name] for name in arguments.sets.split(",")}
+    names = None if arguments.objectives == ["all"] else arguments.objectives
+    seeds = tuple(range(arguments.seeds))
+    if arguments.quick:
+        print(run(sets, seeds[:1], names or QUICK, arguments.results, arguments.workers,
+                  n_trees=20, n_folds=2, fitting=not arguments.written))  # fmt: skip
+        return
+    body = run(sets, seeds, names, arguments.results, arguments.workers,
+               fitting=not arguments.written)  # fmt: skip
+    versions = ("numpy", "scipy", *fits.PACKAGES.values())
+    report("quality-objectives", "Quality of every objective", COMMAND, versions, body)
+
+
+if __name__ == "__main__":
+    main()

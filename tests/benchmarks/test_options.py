@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from benchmarks.options import (
+    ALL,
+    BASES,
+    MEAN,
+    OBJECTIVES,
+    OTHER_LEAVES,
+    Runner,
+    best_alone,
+    draw_leaves,
+    effects_of,
+    leaf_answer,
+    leaves_page,
+    options_page,
+    study_leaves,
+    study_options,
+    variants_of,
+)
+from benchmarks.study import Fitted, Store, is_default
+
+from rankgrove.estimators import Ranker
+
+FOLDS = {"one": 2, "two": 2}
+
+
+def runner_of(gains):
+    """A runner whose fits are noise, and what the gains of their parameters add."""
+
+    def run(jobs, store):
+        for job in store.missing(jobs):
+            random = np.random.default_rng([list(FOLDS).index(job.name), job.fold])
+            values = 0.5 + 0.1 * random.standard_normal(50)
+            # Pairs differ a little by themselves, and the more so the later the seed.
+            own = np.random.default_rng(len(job.key("")) + job.seed).standard_normal(50)
+            values += 0.002 * (own - own.mean())
+            values += sum(gains.get(item, 0.0) for item in job.values.items())
+            store.add(job, Fitted(values, 480 if ("leaf", "mean") in job.values.items() else 20), 1)
+
+    return Runner(Store(None, "a"), FOLDS, range(2), 500, run)
+
+
+@pytest.mark.parametrize("title", BASES)
+def test_every_variant_is_one_that_training_takes(title):
+    base = BASES[title]
+    variants = variants_of(base)
+    for variant in variants:
+        Ranker(**{**base, **variant.values}).parameters()
+    assert len({(variant.title, variant.first_seed) for variant in variants}) == len(variants)
+    # The size of trees and l2 are at their default once each.
+    assert sum(is_default(variant, base) for variant in variants) == 2
+
+
+def test_the_best_values_alone_are_put_together():
+    gains = {("split_noise", 1.0): 0.02, ("split_noise", 2.0): 0.01, ("leaf_steps", 2): 0.03,
+             ("colsample", 0.8): -0.02}  # fmt: skip
+    studies = study_options(runner_of(gains))
+    last = {title: study.variants[-1] for title, study in studies.items()}
+    for variant in last.values():
+        assert variant.values["split_noise"] == 1.0
+        assert variant.values["leaf_steps"] == 2
+        assert "colsample" not in variant.values
+
+
+def test_one_good_option_alone_is_not_put_together():
+    gains = {(name, value): -0.1 for base in BASES.values() for variant in variants_of(base)
+             for name, value in variant.values.items()}  # fmt: skip
+    gains["leaf_steps", 4] = 0.03
+    studies = study_options(runner_of(gains))
+    assert [best_alone(study) for study in studies.values()] == [None] * len(BASES)
+
+
+def test_the_page_of_options_names_what_gains_in_several_models():
+    gains = {("leaf_steps", 4): 0.05, ("colsample", 0.8): -0.05}
+    runner = runner_of(gains)
+    page = options_page(study_options(runner), runner, "the command")
+    first = page.split("## What it says")[1].split("###")[0]
+    assert "`leaf_steps=4` (4)" in first.split("Worse:")[0]
+    assert "`colsample=0.8` (4)" in first.split("Worse:")[1]
+    assert "commit a" in page
+    assert "`the command`" in page
+
+
+def test_a_leaf_that_loses_is_called_worse_and_one_that_does_not_is_not_told_apart():
+    effects = effects_of(study_leaves(runner_of({("leaf", "mean"): -0.05})))
+    assert leaf_answer(effects, "mean").startswith("`mean` is worse than `newton`")
+    assert "can't tell `newton_cross_leaf`" in leaf_answer(effects, "newton_cross_leaf")
+    assert effects[ALL]["mean"][MEAN].mean == pytest.approx(-0.05, abs=1e-12)
+    assert set(effects) == {*OBJECTIVES, ALL}
+
+
+def test_the_page_of_leaves_counts_trees_and_models_that_were_not_stopped():
+    runner = runner_of({})
+    page = leaves_page(study_leaves(runner), runner, "the command")
+    assert "`newton` keeps 20 trees in the mean (median 20), and 0 % of its models" in page
+    assert "`mean` keeps 480 trees in the mean (median 480), and 100 % of its models" in page
+
+
+def test_the_picture_has_a_mark_for_each_difference_inside_its_frame():
+    effects = effects_of(study_leaves(runner_of({("leaf", "mean"): -0.05})))
+    root = ET.fromstring(draw_leaves(effects))
+    name = "{http://www.w3.org/2000/svg}"
+    n_marks = len(effects) * (len(FOLDS) + 1)
+    circles = list(root.iter(f"{name}circle"))
+    squares = [mark for mark in root.iter(f"{name}rect") if mark.get("width") == "7"]
+    # One of each is the legend's.
+    assert len(circles) == len(squares) == n_marks + 1
+    _, _, width, height = map(float, root.get("viewBox").split())
+    for mark in root.iter(f"{name}circle"):
+        assert 0 < float(mark.get("cx")) < width
+        assert 0 < float(mark.get("cy")) < height
+    assert {text.text for text in root.iter(f"{name}text")} >= {*effects, *OTHER_LEAVES, MEAN}
