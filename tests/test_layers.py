@@ -196,7 +196,7 @@ def test_the_layout_is_kept_by(path):
 
 def test_the_files_are_found():
     names = {path.relative_to(SOURCE).as_posix() for path in source_files()}
-    assert {"__init__.py", "_jit.py", "errors.py", "data/dataset.py"} <= names
+    assert {"__init__.py", "_jit/threads.py", "errors.py", "data/dataset.py"} <= names
 
 
 KERNEL = "from rankgrove._jit import kernel\nimport numpy as np\nimport math\n"

@@ -28,6 +28,7 @@ from rankgrove.objectives.elementary import (
     exponentials,
     logarithms,
     mix,
+    split_power,
 )
 from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
 
@@ -60,6 +61,17 @@ def test_exponentials_are_cut_at_700():
     bits, out = np.empty(6, np.int64), np.empty(6)
     exponentials(x, bits, bits.view(np.float64), out)
     assert out == pytest.approx([math.exp(-700)] * 3 + [math.exp(700)] * 3, rel=1e-15)
+
+
+def test_the_parts_of_a_power_of_2_multiply_to_that_of_the_library():
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.uniform(-1000, 1000, 5_000), rng.uniform(-1, 1, 5_000)])
+    for value in (*x, 0.0, 0.5, -0.5, -1000.0, 1000.0):
+        bits, factor = split_power(value)
+        found = factor * np.int64(bits).view(np.float64)
+        # A unit of the last place of ours, and one of the library's.
+        assert found == pytest.approx(2.0**value, rel=2 * 2.0**-52, abs=0.0)
+    assert split_power(3.0) == (1026 << 52, 1.0)
 
 
 def test_logarithms_are_those_of_the_library():

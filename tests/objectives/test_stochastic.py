@@ -81,6 +81,29 @@ def test_documents_further_than_7_sigma_count_less_than_the_stated_density():
     assert np.abs(forces - (wanted - wanted.mean())).max() <= 40 * 2e-11 * 8
 
 
+@pytest.mark.parametrize("sigma", [0.1, 2.0])
+@pytest.mark.parametrize(
+    "spec", ["ndcg", "ndcg@10", "map(relevant>=2)", "mrr(relevant>=2)", "err", "err@7"]
+)
+def test_longer_queries_equal_the_metric_with_each_document_above_and_below_each_other(spec, sigma):
+    rng = np.random.default_rng(9)
+    metric, group = parse_metric(spec), [29, 34]
+    # Grades of which most are 0, and then one document of each of many grades.
+    labels = np.append(rng.choice(5, size=29, p=[0.5, 0.2, 0.1, 0.1, 0.1]), np.arange(34) / 8)
+    if spec.startswith("ndcg"):
+        metric = parse_metric(f"{spec}(gain=linear)")
+    else:
+        labels = np.floor(labels)
+    scores = rng.normal(size=63)
+    forces, _ = compute(plain(metric, sigma=sigma), labels, scores, group, seed=5)
+    for query, rows in enumerate((slice(0, 29), slice(29, 63))):
+        noise = same_draws(GAUSSIAN, group[query], query, 1, seed=5, iteration=0)[0]
+        wanted = stochastic_draw(metric, scores[rows], labels[rows], noise, sigma=sigma)
+        assert np.abs(wanted).max() > 1e-4
+        # Up to 34 documents beyond 7 sigma, as above.
+        assert np.abs(forces[rows] - (wanted - wanted.mean())).max() <= 34 * 2e-11 * 4
+
+
 def smoothed_gradients(sigma, draws=60_000, step=0.2):
     """Gradients of E[metric] by differences with common random numbers, and standard errors.
 

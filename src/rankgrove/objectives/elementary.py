@@ -68,6 +68,32 @@ def exponentials(x, bits, powers, out):
 
 
 @kernel
+def split_power(x):
+    """2^x to within a unit of the last place: the bits of a power of 2, and its factor.
+
+    For x from -1000 to 1000. A loop of it is vectorised if it writes the bits, and reads them as
+    floats in another loop.
+    """
+    k = np.floor(x + 0.5)
+    r = x - k
+    # 1 + r q(r) is 2^r to within 2e-17, |r| <= 1/2: q meets (2^r - 1) / r at 11 Chebyshev nodes.
+    # Even and odd terms apart: neither waits for the other.
+    square = r * r
+    even = 4.454960598186519e-10
+    odd = 7.072585949269224e-09
+    even = even * square + 1.0178062445845774e-07
+    odd = odd * square + 1.321544258792169e-06
+    even = even * square + 1.525273382983612e-05
+    odd = odd * square + 0.0001540353044173605
+    even = even * square + 0.0013333558146416936
+    odd = odd * square + 0.009618129107606888
+    even = even * square + 0.0555041086648216
+    odd = odd * square + 0.24022650695910097
+    even = even * square + 0.6931471805599453
+    return (np.int64(k) + 1023) << 52, (even + odd * r) * r + 1.0
+
+
+@kernel
 def logarithms(bits, powers, out):
     """Ln x of positive normal numbers, given as their bits; `powers` is `bits` seen as floats.
 

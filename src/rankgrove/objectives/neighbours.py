@@ -10,15 +10,53 @@ takes the scores without noise, and e^x of each pair's own difference.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from rankgrove._jit import kernel
 from rankgrove.objectives.deltas import prepare_deltas, weigh_diagonal
-from rankgrove.objectives.elementary import exponentials
+from rankgrove.objectives.elementary import NO_NOISE, draw_noise, exponentials
+from rankgrove.trees.quantise import mix
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
 # deltas; weights, exponents and what pairs contribute.
 SCORES, X, FORCES, CURVATURES = range(4)
 _UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _EXPONENTS, _POWERED = range(4, 11)
 _FORCE, _CURVATURE, N_WORK_ROWS = range(11, 14)
+
+
+class Draws(NamedTuple):
+    """How rankings are drawn, and which of their pairs count.
+
+    Attributes
+    ----------
+    noise, scale
+        The kind of noise that is added to scores for ranking, and its scale.
+    neighbours
+        Only pairs with so many ranks between them, or fewer, count.
+    permutations
+        How many rankings are averaged.
+    key
+        The number that they are drawn by.
+    """
+
+    noise: int
+    scale: float
+    neighbours: int
+    permutations: int
+    key: np.uint64
+
+
+@kernel
+def draw_scores(draws, number, scores, bits, powers, out):
+    """Scores with the noise of the ranking of this number."""
+    if draws.noise == NO_NOISE:
+        out[:] = scores
+        return
+    draw_noise(draws.noise, mix(draws.key ^ mix(np.uint64(number))), bits, powers, out)
+    for i in range(len(out)):
+        out[i] = scores[i] + draws.scale * out[i]
 
 
 @kernel

@@ -21,8 +21,6 @@ from rankgrove._jit import kernel
 from rankgrove.objectives.deltas import prepare_deltas, weigh_row
 from rankgrove.objectives.elementary import (
     LANES,
-    NO_NOISE,
-    draw_noise,
     exponentials,
     log2_1p,
     sum_lanes,
@@ -33,10 +31,10 @@ from rankgrove.objectives.neighbours import (
     N_WORK_ROWS,
     SCORES,
     X,
+    draw_scores,
     push_neighbours,
 )
 from rankgrove.objectives.ranking import RUN, rank_query
-from rankgrove.trees.quantise import mix
 
 # e^(sigma (z_b - z_a)) is a quotient of powers relative to a reference score. The reference
 # moves down with a when it is this far above: far enough to be rare, and near enough for the
@@ -152,9 +150,19 @@ def _push_rows(
 
 
 @kernel
+def _closeness(scores, normalise):
+    """What pairs are divided by, near + slope * the distance of their scores."""
+    lowest, highest = np.inf, -np.inf
+    for i in range(len(scores)):
+        lowest = min(lowest, scores[i])
+        highest = max(highest, scores[i])
+    return (0.01, 1.0) if normalise and lowest != highest else (1.0, 0.0)
+
+
+@kernel
 def push_queries(
     scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma, normalise,
-    noise, noise_scale, neighbours, permutations, key, leaves, out_forces, out_curvatures
+    draws, leaves, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -171,11 +179,9 @@ def push_queries(
         the longest query.
     depth
         Only pairs whose better-ranked document is among the first `depth` count.
-    noise, noise_scale, permutations, key
-        The noise that is added to scores for ranking, how many such rankings are averaged, and
-        the number that they are drawn by.
-    neighbours
-        Only pairs with so many ranks between them, or fewer, count.
+    draws
+        None: documents are ranked by their scores, and all pairs count. Otherwise see `Draws`;
+        what it takes is compiled only then.
     leaves
         Empty, or one a document: see `push_neighbours`.
     """
@@ -189,57 +195,49 @@ def push_queries(
     bits = np.empty(longest + LANES, np.int64)
     powers = bits.view(np.float64)
     work = np.empty((N_WORK_ROWS, longest + LANES), np.float64)
-    noisy = np.empty(longest, np.float64)
+    drawn = np.empty(longest, np.float64)
     ranked_leaves = np.empty(longest if len(leaves) else 0, np.int32)
-    by_row = noise == NO_NOISE and neighbours >= longest - 1
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
-        for i in range(n):
-            out_forces[lo + i] = 0.0
-            out_curvatures[lo + i] = 0.0
+        out_forces[lo : lo + n] = 0.0
+        out_curvatures[lo : lo + n] = 0.0
         if scales[q] == 0.0:
             continue
-        lowest, highest = np.inf, -np.inf
-        for i in range(n):
-            lowest = min(lowest, scores[lo + i])
-            highest = max(highest, scores[lo + i])
-        spread = normalise and lowest != highest
-        near, slope = (0.01, 1.0) if spread else (1.0, 0.0)
+        own = scores[lo : lo + n]
+        near, slope = _closeness(own, normalise)
+        rounds = 1
+        if draws is not None:
+            rounds = draws.permutations
         size = 0.0
-        for permutation in range(permutations):
-            if noise == NO_NOISE:
-                for i in range(n):
-                    noisy[i] = scores[lo + i]
+        for turn in range(rounds):
+            if draws is None:
+                side = rank_query(own, used, room, ranked_scores, ranked_idx)
             else:
-                draw = mix(key ^ mix(np.uint64(q * permutations + permutation)))
-                draw_noise(noise, draw, bits, powers, noisy[:n])
-                for i in range(n):
-                    noisy[i] = scores[lo + i] + noise_scale * noisy[i]
-            side = rank_query(noisy[:n], used, room, ranked_scores, ranked_idx)
+                draw_scores(draws, q * rounds + turn, own, bits, powers, drawn[:n])
+                side = rank_query(drawn[:n], used, room, ranked_scores, ranked_idx)
             idx = ranked_idx[side]
             for i in range(n):
-                at = lo + idx[i]
-                work[SCORES, i] = min(max(scores[at], -_LARGEST), _LARGEST)
-                work[X, i] = values[at] * scales[q]
-            for i in range(min(len(ranked_leaves), n)):
-                ranked_leaves[i] = leaves[lo + idx[i]]
+                work[SCORES, i] = min(max(own[idx[i]], -_LARGEST), _LARGEST)
+                work[X, i] = values[lo + idx[i]] * scales[q]
             own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
-            if by_row:
+            for i in range(len(own_leaves)):
+                own_leaves[i] = leaves[lo + idx[i]]
+            if draws is None:
                 size += _push_rows(
                     kind, n, depth, sigma, near, slope, normalise, discounts, own_leaves, bits,
                     powers, work
                 )  # fmt: skip
             else:
                 size += push_neighbours(
-                    kind, n, depth, neighbours, sigma, near, slope, discounts, own_leaves, bits,
-                    powers, work
+                    kind, n, depth, draws.neighbours, sigma, near, slope, discounts, own_leaves,
+                    bits, powers, work
                 )  # fmt: skip
             for i in range(n):
                 out_forces[lo + idx[i]] += work[FORCES, i]
                 out_curvatures[lo + idx[i]] += work[CURVATURES, i]
-        size *= 2.0 * sigma / permutations
-        norm = weights[q] / permutations
+        size *= 2.0 * sigma / rounds
+        norm = weights[q] / rounds
         if normalise and size > 0.0:
             norm *= log2_1p(size) / size
         for i in range(lo, lo + n):

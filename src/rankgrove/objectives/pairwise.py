@@ -30,6 +30,7 @@ from rankgrove.objectives.base import (
 )
 from rankgrove.objectives.custom import CustomForces
 from rankgrove.objectives.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
+from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.weights import WITH_DELTAS, PairWeights, weigh_pairs
 
@@ -275,8 +276,9 @@ class PairForces(Forces):
         rounds = 1 if objective.noise == "none" else objective.permutations
         self._kind = (weights.kind, as_input(discounts, np.float64), weights.depth)
         self._how = (float(objective.sigma), bool(objective.normalise))
-        self._noise = (_NOISE_KINDS[objective.noise], float(objective.noise_scale))
-        self._rounds = (min(neighbours, longest), int(rounds))
+        by_score = objective.noise == "none" and neighbours >= longest - 1
+        noise = _NOISE_KINDS[objective.noise], float(objective.noise_scale)
+        self._draws = None if by_score else (*noise, min(neighbours, longest), int(rounds))
         self._no_leaves = as_input([], np.int32)
         sizes = data.group
         pairs = int((np.minimum(sizes, weights.depth) * np.minimum(sizes, neighbours)).sum())
@@ -306,12 +308,12 @@ class PairForces(Forces):
     ) -> None:
         ranked_by = as_input(scores, np.float64)
         key = iteration_key(self._seed, iteration)
+        draws = None if self._draws is None else Draws(*self._draws, key)
 
         def push(chunk: int) -> None:
             push_queries(
                 ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
-                *self._kind, *self._how, *self._noise, *self._rounds, key, leaves, forces,
-                curvatures,
+                *self._kind, *self._how, draws, leaves, forces, curvatures,
             )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)

@@ -38,7 +38,7 @@ from rankgrove.objectives.elementary import (
     GAUSSIAN,
     LANES,
     draw_noise,
-    exponentials,
+    split_power,
     sum_lanes,
 )
 from rankgrove.objectives.pairwise import known_metric
@@ -49,10 +49,14 @@ from rankgrove.trees.quantise import mix
 # Documents further away than this many sigma do not count: e^-24.5 is 2e-11.
 _FAR = 7.0
 
+# The root of log2(e) / 2: e^(-t^2 / 2) is 2^-(this t)^2.
+_TO_POWER_OF_2 = 0.8493218002880191
+_SMALLEST_POWER = -1000.0
+
 _CHUNK_DOCUMENTS = 1 << 12
 
-# The rows of work space.
-_MEANS, _X, _FACTORS, _DENSITIES, _EXPONENTS, _TERMS, _N_WORK_ROWS = range(7)
+# The rows of work space: of the documents of a query, and of those that count for one value.
+_MEANS, _X, _FACTORS, _SCORES, _WEIGHTS, _ABOVE, _TERMS, _N_WORK_ROWS = range(8)
 
 
 @kernel
@@ -71,42 +75,53 @@ def _prepare_factors(kind, n, x, factors):
 
 
 @kernel
-def _weigh(own, less, x, steps, factors, densities, terms):
-    """Density times swap delta of one document with others; `less` is taken from their factors."""
-    for j in range(len(terms)):
-        terms[j] = densities[j] * (own - x[j]) * steps[j] * (factors[j] - less)
+def _list_others(kind, value, lo, hi, ranked, steps, work, places):
+    """List the documents at ranks lo to hi that count for those of one value, all at lo or below.
+
+    They are in rank order, have another value and a swap delta that is not 0. Weights are the
+    deltas with a document above them; the deltas with one below stand beside. `places` says how
+    many of the list are above each rank. Returns how many there are; LANES weights of 0 follow.
+    """
+    x, factors = work[_X], work[_FACTORS]
+    scores, weights, above = work[_SCORES], work[_WEIGHTS], work[_ABOVE]
+    less = 1.0 if kind == PRECISION and value > 0.0 else 0.0
+    # The chance to get to a rank without one document of the value: without the first of them.
+    reach = factors[lo]
+    met = False
+    n = 0
+    for j in range(lo, hi):
+        difference = value - x[j]
+        factor = reach if kind == CASCADE else factors[j] - less
+        with_below = difference * steps[j] * factors[j]
+        with_above = difference * steps[j - 1] * factor if j > 0 else 0.0
+        places[j] = n
+        scores[n] = ranked[j]
+        above[n] = with_below
+        weights[n] = with_above
+        n += (with_below != 0.0) | (with_above != 0.0)
+        # (No branch: which documents are of the value cannot be foreseen.)
+        reach *= 1.0 - (x[j] if met | (difference != 0.0) else 0.0)
+        met |= difference == 0.0
+    for j in range(n, n + LANES):
+        scores[j] = 0.0
+        weights[j] = 0.0
+    return n
 
 
 @kernel
-def _weigh_document(kind, rank, lo, hi, x, steps, factors, densities, terms):
-    """Density times swap delta of the document at `rank` with those at ranks lo to hi."""
-    own = x[rank]
-    end = max(min(rank, hi), lo)
-    _weigh(own, 0.0, x[lo:end], steps[lo:end], factors[lo:end], densities[lo:end], terms[lo:end])
-    if lo <= rank < hi:
-        terms[rank] = 0.0
-    start = max(rank + 1, lo)
-    if kind == CASCADE:
-        # The chance to get to j without this document.
-        reach = factors[rank]
-        for j in range(rank + 1, hi):
-            if j >= lo:
-                terms[j] = densities[j] * (own - x[j]) * steps[j - 1] * reach
-            reach *= 1.0 - x[j]
-    elif start < hi:
-        less = 1.0 if kind == PRECISION and own > 0.0 else 0.0
-        _weigh(
-            own, less, x[start:hi], steps[start - 1 : hi - 1], factors[start:hi],
-            densities[start:hi], terms[start:hi]
-        )  # fmt: skip
+def _sum_terms(mean, scale, start, n, scores, weights, bits, powers, terms):
+    """The sum of weight times 2^-(scale (score - mean))^2 over n documents, a multiple of LANES.
 
-
-@kernel
-def _exponents(ranked, mean, sigma, out):
-    scale = 1.0 / sigma
-    for j in range(len(out)):
-        away = (ranked[j] - mean) * scale
-        out[j] = -0.5 * away * away
+    Unsigned numbers are not looked at for being below 0, which would keep loops from vectors.
+    """
+    first = np.uint64(start)
+    for j in range(np.uint64(n)):
+        away = (scores[first + j] - mean) * scale
+        bits[j], factor = split_power(max(-(away * away), _SMALLEST_POWER))
+        terms[j] = factor * weights[first + j]
+    for j in range(np.uint64(n)):
+        terms[j] *= powers[j]
+    return sum_lanes(terms[:n])
 
 
 @kernel
@@ -142,6 +157,49 @@ def _project(scores, part, nu, forces):
 
 
 @kernel
+def _push_group(
+    kind, value, members, n, deep, ranked, idx, steps, sigma, work, places, bits, powers, forces
+):  # fmt: skip
+    """Add to the forces of all documents of one value; `members` are their ranks, rising."""
+    means = work[_MEANS]
+    highest = lowest = means[idx[members[0]]]
+    for rank in members:
+        highest = max(highest, means[idx[rank]])
+        lowest = min(lowest, means[idx[rank]])
+    lo = min(_fall_to(ranked, n, highest + _FAR * sigma), members[0])
+    hi = min(_fall_to(ranked, n, lowest - _FAR * sigma), deep)
+    n_others = _list_others(kind, value, lo, hi, ranked, steps, work, places)
+    scores, weights, above, terms = work[_SCORES], work[_WEIGHTS], work[_ABOVE], work[_TERMS]
+    passed = 0
+    for rank in members:
+        while passed < (places[rank] if rank < hi else n_others):
+            weights[passed] = above[passed]
+            passed += 1
+        mean = means[idx[rank]]
+        start = _fall_to(scores, n_others, mean + _FAR * sigma)
+        end = _fall_to(scores, n_others, mean - _FAR * sigma)
+        whole = (end - start + LANES - 1) // LANES * LANES
+        forces[idx[rank]] += _sum_terms(
+            mean, _TO_POWER_OF_2 / sigma, start, whole, scores, weights, bits, powers, terms
+        )
+
+
+@kernel
+def _push_groups(
+    kind, values, ranks, n, deep, ranked, idx, steps, sigma, work, places, bits, powers, forces
+):  # fmt: skip
+    """Add to the forces of a query, whose ranks are sorted by value."""
+    start = 0
+    for end in range(1, n + 1):
+        if end == n or values[end] != values[start]:
+            _push_group(
+                kind, values[start], ranks[start:end], n, deep, ranked, idx, steps, sigma, work,
+                places, bits, powers, forces
+            )  # fmt: skip
+            start = end
+
+
+@kernel
 def push_samples(
     scores, values, labels, offsets, scales, weights, first, last, kind, steps, sigma, mu, nu, part,
     samples, key, out_forces, out_curvatures
@@ -157,10 +215,18 @@ def push_samples(
     room = np.empty((2, RUN), np.int16)
     ranked_scores = np.empty((2, longest), np.float64)
     ranked_idx = np.empty((2, longest), np.int64)
-    bits = np.empty(longest, np.int64)
+    ranked_x = np.empty((2, longest), np.float64)
+    ranks = np.empty((2, longest), np.int64)
+    places = np.empty(longest, np.int64)
+    bits = np.empty(longest + LANES, np.int64)
     powers = bits.view(np.float64)
     work = np.empty((_N_WORK_ROWS, longest + LANES), np.float64)
+    means, x = work[_MEANS], work[_X]
     noisy = np.empty(longest, np.float64)
+    # A document counts down to the rank after the last step.
+    deep = len(steps)
+    while deep > 0 and steps[deep - 1] == 0.0:
+        deep -= 1
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
@@ -169,8 +235,7 @@ def push_samples(
             out_curvatures[i] = weights[q]
         if scales[q] == 0.0 or n < 2:
             continue
-        means, x, factors = work[_MEANS], work[_X], work[_FACTORS]
-        densities, exponents, terms = work[_DENSITIES], work[_EXPONENTS], work[_TERMS]
+        forces = out_forces[lo : lo + n]
         for sample in range(samples):
             draw_noise(
                 GAUSSIAN, mix(key ^ mix(np.uint64(q * samples + sample))), bits, powers, noisy[:n]
@@ -179,22 +244,16 @@ def push_samples(
                 means[i] = scores[lo + i] - sigma * mu * labels[lo + i]
                 noisy[i] = means[i] + sigma * noisy[i]
             side = rank_query(noisy[:n], used, room, ranked_scores, ranked_idx)
-            idx, ranked = ranked_idx[side], ranked_scores[side]
+            ranked, idx = ranked_scores[side], ranked_idx[side]
             for i in range(n):
                 x[i] = values[lo + idx[i]] * scales[q]
-            _prepare_factors(kind, n, x, factors)
-            for rank in range(n):
-                mean = means[idx[rank]]
-                start = _fall_to(ranked, n, mean + _FAR * sigma)
-                end = _fall_to(ranked, n, mean - _FAR * sigma)
-                _exponents(ranked[start:end], mean, sigma, exponents[start:end])
-                exponentials(exponents[start:end], bits, powers, densities[start:end])
-                _weigh_document(kind, rank, start, end, x, steps, factors, densities, terms)
-                for j in range(end, end + (start - end) % LANES):
-                    terms[j] = 0.0
-                whole = start + (end - start + LANES - 1) // LANES * LANES
-                out_forces[lo + idx[rank]] += sum_lanes(terms[start:whole])
-        forces = out_forces[lo : lo + n]
+            _prepare_factors(kind, n, x, work[_FACTORS])
+            # Documents of equal value have no swap delta: they go together, in rank order.
+            by_value = rank_query(x[:n], used, room, ranked_x, ranks)
+            _push_groups(
+                kind, ranked_x[by_value], ranks[by_value], n, min(deep + 1, n), ranked, idx, steps,
+                sigma, work, places, bits, powers, forces
+            )  # fmt: skip
         # Of the normal density, and of the mean over samples.
         factor = weights[q] / (sigma * math.sqrt(2.0 * math.pi) * samples)
         for i in range(n):

@@ -27,6 +27,7 @@ from rankgrove.trees.team import (
     N_NODE_FLOATS,
     N_NODE_INTS,
     N_SPLITS,
+    OBLIVIOUS,
     OVER,
     PLACE,
     SLOT,
@@ -139,6 +140,8 @@ class Grower:
         n_histograms = min(options.max_leaves, matrix.n_rows // (_KEPT_ROWS + 1) + 1) + 1
         n_parts = -(-matrix.n_rows // _PART_ROWS) + 16
         self.cycles = np.zeros((self.n_jobs, N_CYCLES), dtype=np.int64)
+        by_level = self._how.growth == OBLIVIOUS
+        self._level = np.empty((self.n_jobs, 2, 256, 16)) if by_level else None
         none = as_input([], np.int64)
         self._state = Growing(
             packed=none,
@@ -163,7 +166,6 @@ class Grower:
             found_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             team=np.zeros(HAS_SUMMED + self.n_jobs, dtype=np.int64),
             codes=np.empty((self.n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
-            gains=np.empty((self.n_jobs, 2, 256, 16)),
             room=np.empty((self.n_jobs, 256, 16), dtype=np.int64),
             floats=np.empty((self.n_jobs, 4, 16)),
             ints=np.empty((self.n_jobs, 19, 16), dtype=np.int64),
@@ -219,7 +221,7 @@ class Grower:
 
         def task(worker: int) -> None:
             try:
-                grow(state, self._layout, self._how, worker, gain_unit)
+                grow(state, self._layout, self._how, worker, gain_unit, self._level)
             except BaseException:
                 # The others must not wait for what this one would have done.
                 state.team[OVER] = 1

@@ -188,7 +188,7 @@ def _do_block(g, layout, how, recount, block, worker):
         histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
         n_rows = g.nodes[at, END] - g.nodes[at, START]
         if slot < 0 or (side == 0 and not recount):
-            _sum_block(g, layout, at, team[BY_PARTS], block, histogram)
+            _sum_block(g, layout, at, team[BY_PARTS] != 0, block, histogram)
         if recount:
             clear(counts.reshape(4096), layout.block_bins[block] * 16)
             rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
@@ -210,9 +210,9 @@ def _do_block(g, layout, how, recount, block, worker):
 
 
 @kernel
-def _do_level(g, layout, block, worker):
+def _do_level(g, layout, level, block, worker):
     """Search one block of all nodes of a level for the cut that gains most in all of them."""
-    team, gains = g.team, g.gains[worker]
+    team, gains = g.team, level[worker]
     n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
     n_bins = layout.block_bins[block]
     rules, sums = g.floats[worker].reshape(64)[:N_RULES], g.ints[worker, 0]
@@ -223,10 +223,8 @@ def _do_level(g, layout, block, worker):
         if n_rows < 2 * g.rules[FEWEST]:
             continue
         histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
-        if slot < 0:
-            _sum_block(g, layout, at, False, block, histogram)
-        elif at == 0:
-            _sum_block(g, layout, at, True, block, histogram)
+        if slot < 0 or at == 0:
+            _sum_block(g, layout, at, slot >= 0, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
         total = g.nodes[at, TOTAL]
@@ -255,11 +253,12 @@ def _take(team):
 
 
 @kernel
-def grow(g, layout, how, worker, unit):
+def grow(g, layout, how, worker, unit, level):
     """Lead a team that grows a tree, as worker 0, or help it.
 
-    `unit` is what gains are counted in. The root is the first node. OUT: nodes, splits, tables, and
-    the number of splits in `team`.
+    `unit` is what gains are counted in. `level` is room for the gains of all cuts of a block, one a
+    thread, for oblivious trees, and None for others: then what a level takes is not compiled. The
+    root is the first node. OUT: nodes, splits, tables, and the number of splits in `team`.
     """
     team = g.team
     n_tasks = 0
@@ -267,7 +266,7 @@ def grow(g, layout, how, worker, unit):
     while not atomic_load(team, OVER):
         task = _take(team)
         if task < 0 and worker == 0 and atomic_load(team, DONE) == n_tasks:
-            n_tasks = next_step(g, layout, how, unit)
+            n_tasks = next_step(g, layout, how, unit, level)
             if n_tasks == 0:
                 atomic_store(team, OVER, 1)
             else:
@@ -281,7 +280,8 @@ def grow(g, layout, how, worker, unit):
             if step in (SEARCH, RECOUNT):
                 _do_block(g, layout, how, step == RECOUNT, task, worker)
             elif step == SEARCH_LEVEL:
-                _do_level(g, layout, task, worker)
+                if level is not None:
+                    _do_level(g, layout, level, task, worker)
             else:
                 _do_part(g, layout, step, task, worker)
             atomic_add(team, DONE, 1)

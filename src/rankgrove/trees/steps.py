@@ -326,7 +326,7 @@ def _has_sums_to_make(team, nodes, growth):
 
 
 @kernel
-def next_step(g, layout, how, unit):
+def next_step(g, layout, how, unit, level):
     """What follows the step that is done: the number of its tasks, 0 at the end."""
     team = g.team
     step = team[STEP]
@@ -338,7 +338,8 @@ def next_step(g, layout, how, unit):
         team[LEVEL_END] = 1
         step = SUM
     elif step == SEARCH_LEVEL:
-        step = _next_of_level(g, layout, how) if _set_level(g, layout, unit) else BEGIN
+        if level is not None:
+            step = _next_of_level(g, layout, how) if _set_level(g, layout, unit) else BEGIN
     elif how.growth == OBLIVIOUS and step == SUM:
         step = SEARCH_LEVEL
     elif step == DIVIDE:
@@ -356,8 +357,10 @@ def next_step(g, layout, how, unit):
                         g.found_cuts[:, side], layout.features, g.rules[L2], unit
                     )  # fmt: skip
             _release(team, g.nodes, g.node_floats, g.free, how.kept_rows, how.growth)
-        by_level = how.growth == OBLIVIOUS
-        step = _next_of_level(g, layout, how) if by_level else _choose(g, layout, how)
+        if level is None:
+            step = _choose(g, layout, how)
+        else:
+            step = _next_of_level(g, layout, how)
     if step in (SUM, PUT_BACK):
         for worker in range(len(g.cycles)):
             team[HAS_SUMMED + worker] = 0

@@ -63,9 +63,8 @@ class Growing(NamedTuple):
         with noise come first, then those without.
     team
         What threads tell each other.
-    codes, room, gains, floats, ints, cycles
-        For each thread: codes of rows, a block of a histogram, the gains of all its cuts, numbers,
-        and where its time went.
+    codes, room, floats, ints, cycles
+        For each thread: codes of rows, a block of a histogram, numbers, and where its time went.
     """
 
     packed: NDArray[np.int64]
@@ -91,7 +90,6 @@ class Growing(NamedTuple):
     team: NDArray[np.int64]
     codes: NDArray[np.uint64]
     room: NDArray[np.int64]
-    gains: NDArray[np.float64]
     floats: NDArray[np.float64]
     ints: NDArray[np.int64]
     cycles: NDArray[np.int64]

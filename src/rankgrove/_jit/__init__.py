@@ -1,0 +1,50 @@
+"""The only importer of Numba: how kernels are compiled and how work is spread over threads.
+
+Kernels are serial and release the interpreter lock. Parallelism is a thread pool over chunks
+whose bounds do not depend on the number of threads and whose writes are disjoint, so a result
+has the same bits on 1 thread or 64. Numba's own `parallel` mode is never used: its thread
+layers abort or die when entered from two Python threads or after a fork, and its float
+reductions depend on the thread count.
+"""
+
+from rankgrove._jit.compilation import (
+    Kernel,
+    as_input,
+    compile_swaps,
+    kernel,
+)
+from rankgrove._jit.intrinsics import (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    cycles,
+    give_way,
+    pause,
+    prefetch,
+)
+from rankgrove._jit.threads import (
+    available_cpus,
+    chunk_queries,
+    resolve_n_jobs,
+    run_chunks,
+    submit,
+)
+
+__all__ = [
+    "Kernel",
+    "as_input",
+    "atomic_add",
+    "atomic_load",
+    "atomic_store",
+    "available_cpus",
+    "chunk_queries",
+    "compile_swaps",
+    "cycles",
+    "give_way",
+    "kernel",
+    "pause",
+    "prefetch",
+    "resolve_n_jobs",
+    "run_chunks",
+    "submit",
+]

@@ -1,0 +1,188 @@
+"""How kernels are compiled, and kept on disk."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+# "numpy" means that x / 0 is inf or nan, not an exception; kernels cannot raise. Bounds are checked
+# when NUMBA_BOUNDSCHECK=1 is set. Nobody calls a kernel from C, and the wrapper for it would take
+# time to compile.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+# Two threads must not make, and compile, two entries of a kernel.
+_making = threading.Lock()
+
+
+class _PartLibrary(JITCodeLibrary):
+    """The code of a kernel that only ever runs as part of others: optimised and no more."""
+
+    def _finalize_final_module(self) -> None:
+        # As in the base class, but it is not handed to the engine, which would translate it.
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    @property
+    def codegen(self) -> _NoEngine:
+        return _NoEngine()
+
+
+class _NoEngine:
+    def set_env(self, name: str, environment: Any) -> None:
+        """Do nothing: what does not run has no environment."""
+
+
+class _PartCompiler(Compiler):
+    """Compiles what other kernels call, without what only a caller in Python needs.
+
+    A wrapper, machine code of its own and a file on disk took more than a third of the time.
+    """
+
+    def __init__(self, typing_context: Any, context: Any, library: Any, *others: Any) -> None:
+        library = _PartLibrary(context.codegen(), "part")
+        library.enable_object_caching()
+        super().__init__(typing_context, context, library, *others)
+
+
+class Kernel:
+    """A function that is compiled when it is first called.
+
+    It has two forms. What Python calls is kept on disk. What other kernels call becomes part of
+    them: see `_PartCompiler`. Neither is made on import: to look for a place on disk is slow.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._entry: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self._entry is None:
+            with _making:
+                self._entry = self._entry or self._make_entry()
+        return self._entry(*args)
+
+    def _make_entry(self) -> Any:
+        """The form that Python calls.
+
+        Numba looks for changes in a kernel's own file only before it takes compiled code from the
+        cache. What comes from other files is inside that code, so their state has to agree too.
+        """
+        entry = numba.njit(**_OPTIONS, cache=True)(self.py_func)
+        file = entry._cache._cache_file if hasattr(entry._cache, "_cache_file") else None
+        if file is not None:
+            stamps = {module: _stamp(module) for module in _modules_inside(self.py_func)}
+            file._source_stamp = (file._source_stamp, *sorted(stamps.items()))
+        return entry
+
+    @functools.cached_property
+    def _part(self) -> Any:
+        options = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
+        return numba.njit(**options)(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes it for where another kernel calls it."""
+        return self._part._numba_type_
+
+    @property
+    def signatures(self) -> list[Any]:
+        """The argument types that Python has called it with so far."""
+        return [] if self._entry is None else list(self._entry.signatures)
+
+    @property
+    def stats(self) -> Any:
+        """How often it was found on disk and how often not."""
+        return None if self._entry is None else self._entry.stats
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Mark a function as a kernel: serial, compiled on first call, without the interpreter lock."""
+    return Kernel(function)
+
+
+def _modules_inside(function: Callable[..., Any]) -> set[str]:
+    """The modules whose kernels a function may call, and they in turn."""
+    found: set[str] = set()
+    waiting = [function.__globals__]
+    while waiting:
+        names = waiting.pop()
+        if names["__name__"] not in found:
+            found.add(names["__name__"])
+            waiting += [
+                other.py_func.__globals__ for other in names.values() if isinstance(other, Kernel)
+            ]
+    return found
+
+
+def _stamp(module: str) -> tuple[float, int]:
+    """What changes with the file of a module: when it was written, and its size."""
+    state = os.stat(sys.modules[module].__file__ or "")
+    return state.st_mtime, state.st_size
+
+
+@functools.lru_cache(maxsize=64)
+def compile_swaps(function: Any) -> Any:
+    """A kernel that fills in swap deltas by a function that Numba has compiled; else None.
+
+    It takes labels in rank order, which it changes and restores, the ranks that the upper document
+    of a pair may have, the ranks between the two at most, and the matrix to write to.
+    """
+    if not hasattr(function, "py_func") or not hasattr(function, "signatures"):
+        return None
+
+    def fill(labels: Any, depth: Any, neighbours: Any, out: Any) -> None:
+        before = function(labels)
+        for a in range(min(depth, len(labels))):
+            for b in range(a + 1, min(len(labels), a + neighbours + 1)):
+                if labels[a] != labels[b]:
+                    labels[a], labels[b] = labels[b], labels[a]
+                    out[a, b] = function(labels) - before
+                    labels[a], labels[b] = labels[b], labels[a]
+
+    return numba.njit(nogil=True, error_model="numpy")(fill)
+
+
+class _CompileNotice(event.Listener):
+    """Says once, on stderr, that a first use compiles; silent when the cache answers."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__ or ""
+        if not self.said and module.startswith("rankgrove."):
+            self.said = True
+            print(
+                "rankgrove: compiling on first use; the result is cached "
+                "('rankgrove warmup' does this ahead)",
+                file=sys.stderr,
+            )
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _CompileNotice())
+
+
+def as_input(array: Any, dtype: Any) -> np.ndarray:
+    """The array as kernels take their inputs: of this type, contiguous and read-only.
+
+    Numba compiles a kernel anew for each combination of type, layout and writability, so
+    every input passes through here and a kernel keeps one signature.
+    """
+    view = np.ascontiguousarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view

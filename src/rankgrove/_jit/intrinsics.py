@@ -1,0 +1,130 @@
+"""What kernels can say beyond Python: prefetching, the clock, and words between threads."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """In a kernel: ask for the cache line of a one-dimensional array's element ahead of its use."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte, word, word, word]),
+            "llvm.prefetch.p0",
+        )
+        # For reading, to be kept in all levels of the cache, as data.
+        builder.call(function, [builder.bitcast(place, byte), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+prefetch: Any = intrinsic(_prefetch)
+
+
+def _cycles(typing_context: Any) -> Any:
+    """In a kernel: the processor's clock, to see where time goes in what runs as one piece."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.IntType(64), []), "llvm.readcyclecounter"
+        )
+        return builder.call(function, [])
+
+    return types.int64(), generate
+
+
+cycles: Any = intrinsic(_cycles)
+
+
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """The address of an element of a one-dimensional array, the first two arguments."""
+    array_type = signature.args[0]
+    struct = context.make_array(array_type)(context, builder, arguments[0])
+    return cgutils.get_item_pointer(
+        context, builder, array_type, struct, [arguments[1]], wraparound=False
+    )
+
+
+def _atomic_load(typing_context: Any, array: Any, index: Any) -> Any:
+    """In a kernel: an element of an int64 array that another thread may be writing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        return builder.load_atomic(place, "seq_cst", 8)
+
+    return types.int64(array, index), generate
+
+
+atomic_load: Any = intrinsic(_atomic_load)
+
+
+def _atomic_store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """In a kernel: write an element of an int64 array, after all that was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        builder.store_atomic(arguments[2], place, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, types.int64), generate
+
+
+atomic_store: Any = intrinsic(_atomic_store)
+
+
+def _atomic_add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """In a kernel: add to an element of an int64 array in one step; what it was before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _pointer(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", place, arguments[2], "seq_cst")
+
+    return types.int64(array, index, types.int64), generate
+
+
+atomic_add: Any = intrinsic(_atomic_add)
+
+
+def _give_way(typing_context: Any) -> Any:
+    """In a kernel that waits for another thread: let it run, if it has to run here."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if os.name == "posix":
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.IntType(32), []), "sched_yield"
+            )
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+give_way: Any = intrinsic(_give_way)
+
+
+def _pause(typing_context: Any) -> Any:
+    """In a kernel that waits for another thread: leave the processor's units to others."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine() in ("x86_64", "AMD64"):
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), []), "llvm.x86.sse2.pause"
+            )
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+pause: Any = intrinsic(_pause)
