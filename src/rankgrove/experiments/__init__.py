@@ -1,0 +1,1 @@
+"""Experiments that can be believed: compare, tune, combine, and the tables of the paper."""
