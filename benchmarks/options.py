@@ -9,26 +9,20 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.common import commit, limit_threads, table
-from benchmarks.peers import Difference, Floats, paired_difference
+from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
 from benchmarks.real_data import add_data_option, read_sets
+from benchmarks.runner import MOST_TREES, N_FOLDS, Runner
 from benchmarks.study import (
-    STOP_SHARE,
     Job,
-    Outcome,
     Store,
     Study,
     Variant,
     fit_all,
-    is_default,
-    jobs_of,
-    mean_difference,
     measured_by,
     other_seeds,
     reading_text,
@@ -36,18 +30,7 @@ from benchmarks.study import (
 
 COMMAND = "python -m benchmarks.options"
 DOCS = Path(__file__).parents[1] / "docs"
-PICTURE = DOCS / "images" / "leaves.svg"
-N_FOLDS, MOST_TREES, RATE, PATIENCE = 5, 500, 0.05, 50
-SIGNIFICANT = 0.05
 
-NEWTON = "newton"
-OTHER_LEAVES = ("newton_cross_leaf", "mean")
-OBJECTIVES: dict[str, dict[str, Any]] = {
-    "lambdamart": {"objective": "lambdamart", "metric": "ndcg@10"},
-    "rankmart": {"objective": "rankmart"},
-    "yetirank": {"objective": "yetirank"},
-    "yetiloss": {"objective": "yetiloss"},
-}
 BASES: dict[str, dict[str, Any]] = {
     f"{objective}, {grower}": {"objective": objective, "grower": grower}
     for objective, grower in (
@@ -89,56 +72,6 @@ def variants_of(base: Mapping[str, Any]) -> list[Variant]:
         # The numbers that CatBoost has unless told, and the same with more l2.
         *(option(TOGETHER, **catboost, l2_documents=number) for number in (3.0, 100.0)),
     ]
-
-
-class Runner:
-    """Fits variants of base models in a pool, and makes studies of what the store then has."""
-
-    def __init__(
-        self, store: Store, folds: Mapping[str, int], seeds: Sequence[int], most: int,
-        run: Callable[[Iterable[Job], Store], None],
-    ) -> None:  # fmt: skip
-        self.store, self.folds, self.seeds, self.most, self.run = store, folds, seeds, most, run
-        self.common = {
-            "n_estimators": most, "learning_rate": RATE, "early_stopping_rounds": PATIENCE,
-        }  # fmt: skip
-
-    def studies(
-        self, bases: Mapping[str, Mapping[str, Any]], variants: Mapping[str, Sequence[Variant]]
-    ) -> dict[str, Study]:
-        """A study of each base model with its variants."""
-        full = {title: {**self.common, **base} for title, base in bases.items()}
-        jobs = [
-            job
-            for title, base in full.items()
-            for variant in (Variant("the", "defaults"), *variants[title])
-            if variant.factor == "the" or not is_default(variant, base)
-            for runs in jobs_of(base, variant, self.folds, self.seeds).values()
-            for of_seed in runs
-            for job in of_seed
-        ]
-        self.run(jobs, self.store)
-        return {
-            title: Study(self.folds, variants[title], self.seeds, self.store, base, quiet=True)
-            for title, base in full.items()
-        }
-
-    def how(self) -> str:
-        """What all pages say of the fits."""
-        return (
-            f"Models have at most {self.most} trees at a rate of {RATE} and stop when "
-            f"NDCG@10 has not improved for {PATIENCE} trees on {100 * STOP_SHARE:.0f} % of the "
-            f"training queries, which are drawn by the seed and not trained on. All else "
-            f"is at the defaults. What counts is NDCG@10 on the validation queries of each of "
-            f"{max(self.folds.values())} folds, mean over {len(self.seeds)} seeds; no fold's "
-            f"test part is read. But what one fold validates on is the test part of another, "
-            f"and mslr-sample and lightgbm-rank are cut into folds anew, with the queries that "
-            f"benchmarks/quality.py tests on. So what is chosen by this page has seen those "
-            f"queries, and a test on the same data sets would flatter it.\n\n"
-            f"The standard errors are those over queries. That another training set, or another "
-            f"seed, would have given another model comes on top: the lines where only the seed "
-            f"differs show how much of it is the seed's."
-        )
 
 
 def best_alone(study: Study) -> Variant | None:
@@ -236,255 +169,6 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
     )
 
 
-MEAN, ALL = "mean of the sets", "all objectives"
-# By objective, leaf and data set: the difference to `newton`.
-Effects = dict[str, dict[str, dict[str, Difference]]]
-
-
-def study_leaves(runner: Runner) -> dict[str, Study]:
-    """Each pairwise objective with each value of `leaf`."""
-    leaves = [Variant("leaf", leaf, {"leaf": leaf}) for leaf in OTHER_LEAVES]
-    return runner.studies(
-        OBJECTIVES, {title: [*other_seeds(100, 200), *leaves] for title in OBJECTIVES}
-    )
-
-
-def _outcome(study: Study, title: str) -> Mapping[str, Outcome]:
-    titles = [variant.title for variant in study.variants]
-    return study.default if title == NEWTON else study.outcomes[titles.index(title)]
-
-
-def _mean_values(studies: Iterable[Study], title: str, name: str) -> Floats:
-    mean: Floats = np.mean([_outcome(study, title)[name].values for study in studies], axis=0)
-    return mean
-
-
-def effects_of(studies: Mapping[str, Study]) -> Effects:
-    """Also for all objectives, by the mean of each query over them; other seeds count as leaves."""
-    groups = {title: [study] for title, study in studies.items()}
-    groups[ALL] = list(studies.values())
-    effects: Effects = {}
-    for title, group in groups.items():
-        effects[title] = {}
-        for other in (variant.title for variant in group[0].variants):
-            pairs = {
-                name: (_mean_values(group, other, name), _mean_values(group, NEWTON, name))
-                for name in group[0].folds
-            }
-            found = {name: paired_difference(*pair) for name, pair in pairs.items()}
-            effects[title][other] = {**found, MEAN: mean_difference(pairs.values())}
-    return effects
-
-
-def _p(difference: Difference) -> str:
-    return "< 0.001" if difference.p_value < 0.001 else f"{difference.p_value:.3f}"
-
-
-def _between(difference: Difference) -> str:
-    return f"{difference.low:+.4f} to {difference.high:+.4f}"
-
-
-def _noise(found: Mapping[str, Mapping[str, Difference]]) -> float:
-    """What other seeds alone move."""
-    return max(abs(by[MEAN].mean) for name, by in found.items() if name not in OTHER_LEAVES)
-
-
-def leaf_answer(effects: Effects, leaf: str) -> str:
-    """Whether a leaf is told from `newton`: by p and by what other seeds alone move."""
-    of_all = effects[ALL]
-    whole = of_all[leaf][MEAN]
-    noise = _noise(of_all)
-    told = whole.p_value < SIGNIFICANT and abs(whole.mean) > noise
-    if told:
-        start = f"`{leaf}` is {'better' if whole.mean > 0 else 'worse'} than `{NEWTON}`"
-        end = ""
-    else:
-        start = f"These data can't tell `{leaf}` from `{NEWTON}`"
-        end = " That is not to say that they are equal: all in the interval may be true."
-    singles = {title: found[leaf] for title, found in effects.items() if title != ALL}
-    strict = SIGNIFICANT / (len(singles) * len(OTHER_LEAVES))
-    apart = [
-        f"{title} ({found[MEAN].mean:+.4f}, p {_p(found[MEAN])})"
-        for title, found in singles.items()
-        if found[MEAN].p_value < strict and abs(found[MEAN].mean) > _noise(effects[title])
-    ]
-    looks = [by for found in singles.values() for name, by in found.items() if name != MEAN]
-    outside = [by.mean > 0 for by in looks if by.p_value < SIGNIFICANT]
-    return (
-        f"{start}: over all objectives and data sets the difference in NDCG@10 is "
-        f"{whole.mean:+.4f}, 95 % interval {_between(whole)}, p {_p(whole)}; other seeds "
-        f"alone move it by up to {noise:.4f}.{end} Single objectives with p below "
-        f"{SIGNIFICANT} / {len(singles) * len(OTHER_LEAVES)}, as there are so many of them, and "
-        f"more than their seeds move: {', '.join(apart) or 'none'}. Of {len(looks)} pairs of an "
-        f"objective and a data set, p is below {SIGNIFICANT} in {len(outside)} "
-        f"({sum(outside)} better, {len(outside) - sum(outside)} worse); "
-        f"{SIGNIFICANT * len(looks):.1f} can be expected by chance."
-    )
-
-
-def _trees(studies: Iterable[Study], leaf: str) -> list[int]:
-    return [n for study in studies for out in _outcome(study, leaf).values() for n in out.n_trees]
-
-
-def _table_of_leaves(study: Study | None, found: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Data sets by leaves; of all objectives together there is no study."""
-    header = ["data set"] + ([] if study is None else [f"{NEWTON}: NDCG@10", "trees"])
-    for leaf in OTHER_LEAVES:
-        header += [f"{leaf} less {NEWTON}", "95 % interval", "p"]
-        header += [] if study is None else ["trees"]
-    rows = []
-    for name in found[OTHER_LEAVES[0]]:
-        cells = [name]
-        for leaf in (NEWTON, *OTHER_LEAVES):
-            if leaf != NEWTON:
-                by = found[leaf][name]
-                cells += [f"{by.mean:+.4f}", _between(by), _p(by)]
-            if study is not None:
-                outcome = _outcome(study, leaf)
-                chosen = list(outcome.values()) if name == MEAN else [outcome[name]]
-                means = [float(np.nanmean(out.values)) for out in chosen]
-                trees = np.mean([np.mean(out.n_trees) for out in chosen])
-                cells += [f"{np.mean(means):.4f}"] if leaf == NEWTON else []
-                cells.append(f"{trees:.0f}")
-        rows.append(cells)
-    return table(header, rows)
-
-
-def leaves_page(studies: Mapping[str, Study], runner: Runner, command: str) -> str:
-    effects = effects_of(studies)
-    trees = []
-    for leaf in (NEWTON, *OTHER_LEAVES):
-        counts = np.array(_trees(studies.values(), leaf))
-        full = np.mean(counts + PATIENCE > runner.most)
-        trees.append(
-            f"`{leaf}` keeps {counts.mean():.0f} trees in the mean (median "
-            f"{np.median(counts):.0f}), and {100 * full:.0f} % of its models were not stopped "
-            f"before the last tree"
-        )
-    tables = [
-        f"### {title}\n\n{_table_of_leaves(studies.get(title), found)}"
-        for title, found in effects.items()
-    ]
-    seeds = [name for name in effects[ALL] if name not in OTHER_LEAVES]
-    rows = [
-        (title, *(f"{found[name][MEAN].mean:+.4f}, {_between(found[name][MEAN])}"
-                  for name in seeds))
-        for title, found in effects.items()
-    ]  # fmt: skip
-    return (
-        "# Does the exact Newton step matter?\n\n"
-        "The Newton step of a leaf divides the sum of forces by the sum of curvatures. A pair "
-        "whose documents share the leaf has no curvature, as both move alike, but `newton` "
-        "counts it, as LambdaMART usually does; `newton_cross_leaf` does not. Tunys "
-        "(LambdaMART Demystified, 2015), who derived it, writes that the significance is unknown "
-        "to him. `mean` is the mean force, without curvatures. For all three, splits are chosen "
-        "by the same rule and regularisation is the default: `l2`, or `l2_documents` times the "
-        "mean of what is divided by, is added to the sum.\n\n"
-        f"{runner.how()}\n\n"
-        "The p-values are of paired t-tests over queries and are not adjusted; the mean of the "
-        "sets weighs all data sets equally (Welch). For all objectives together, the values of a "
-        "query are averaged over the objectives first.\n\n"
-        f"{measured_by(command, runner.store.version)}\n\n"
-        "## What it says\n\n"
-        + "\n\n".join(leaf_answer(effects, leaf) for leaf in OTHER_LEAVES)
-        + f"\n\n{'; '.join(trees)}.\n\n"
-        "![Differences in NDCG@10 to newton, with 95 % intervals](images/leaves.svg)\n\n"
-        "## The figures\n\n"
-        + "\n\n".join(tables)
-        + f"\n\n### Other seeds alone\n\nThe mean of the sets, `{NEWTON}` at other seeds less "
-        f"`{NEWTON}`.\n\n{table(('objective', *seeds), rows)}\n"
-    )
-
-
-class Chart:
-    """Differences with their intervals, one line a data set, in the place of one objective."""
-
-    width, label, line = 250.0, 105.0, 26.0
-
-    def __init__(self, left: float, top: float, reach: float, step: float) -> None:
-        self.left, self.top, self.reach, self.step = left, top, reach, step
-
-    def at(self, value: float) -> float:
-        return self.left + self.label + self.width * (value + self.reach) / (2 * self.reach)
-
-    def draw(self, title: str, found: Mapping[str, Mapping[str, Difference]]) -> list[str]:
-        names = list(found[OTHER_LEAVES[0]])
-        bottom = self.top + self.line * len(names)
-        lines = [
-            f'<text x="{self.at(0):.1f}" y="{self.top - 8:.1f}" text-anchor="middle" '
-            f'font-weight="bold">{title}</text>'
-        ]
-        most = int(self.reach / self.step + 1e-9)
-        for number in range(-most, most + 1):
-            x, colour = self.at(number * self.step), "#ddd" if number else "#444"
-            text = f"{number * self.step:+.3g}" if number else "0"
-            lines.append(
-                f'<path d="M{x:.1f} {self.top:.1f}V{bottom:.1f}" stroke="{colour}"/>'
-                f'<text x="{x:.1f}" y="{bottom + 15:.1f}" text-anchor="middle">{text}</text>'
-            )
-        for row, name in enumerate(names):
-            y = self.top + self.line * (row + 0.5)
-            weight = ' font-weight="bold"' if name == MEAN else ""
-            lines.append(
-                f'<text x="{self.left + self.label - 8:.1f}" y="{y + 4:.1f}" text-anchor="end"'
-                f"{weight}>{name}</text>"
-            )
-            for leaf, shift in zip(OTHER_LEAVES, (-5.0, 5.0), strict=True):
-                by = found[leaf][name]
-                lines.append(_mark(leaf, self.at(by.mean), y + shift, self.at(by.low),
-                                   self.at(by.high)))  # fmt: skip
-        return lines
-
-
-def _mark(leaf: str, x: float, y: float, low: float, high: float) -> str:
-    """A point with its interval; a circle or a square, so that colour alone tells nothing."""
-    first = leaf == OTHER_LEAVES[0]
-    colour = "#2e7d32" if first else "#c2571a"
-    shape = (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-        if first
-        else f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" fill="{colour}"/>'
-    )
-    return f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" stroke="{colour}" stroke-width="2"/>{shape}'
-
-
-def draw_leaves(effects: Effects) -> str:
-    """The differences to `newton` by objective and data set, as SVG on a ground of its own."""
-    ends = [
-        abs(end)
-        for found in effects.values()
-        for leaf in OTHER_LEAVES
-        for by in found[leaf].values()
-        for end in (by.low, by.high)
-    ]
-    reach = 1.05 * max(*ends, 1e-4)
-    step = next(
-        digit * 10.0**power
-        for power in range(-5, 2)
-        for digit in (1, 2, 5)
-        if 4 * digit * 10.0**power >= reach
-    )
-    n_names = len(effects[ALL][OTHER_LEAVES[0]])
-    high = Chart.line * n_names + 58
-    n_lines = -(-len(effects) // 2)
-    height = 70 + high * n_lines
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 {height:.0f}" '
-        'font-family="sans-serif" font-size="12" role="img" aria-label="Differences in NDCG@10 '
-        'of two values of leaf to newton, by objective and data set">',
-        f'<rect width="780" height="{height:.0f}" fill="#fff"/>',
-        f'<g fill="#222"><text x="20" y="24">NDCG@10 less that of leaf={NEWTON}, with 95 % '
-        "intervals; right of 0 is better</text>",
-    ]
-    for place, leaf in enumerate(OTHER_LEAVES):
-        x = 500 + 160 * place
-        lines += [_mark(leaf, x, 20, x - 12, x + 12), f'<text x="{x + 18}" y="24">{leaf}</text>']
-    for place, (title, found) in enumerate(effects.items()):
-        chart = Chart(15 + 380 * (place % 2), 68 + high * (place // 2), reach, step)
-        lines += chart.draw(title, found)
-    return "\n".join([*lines, "</g>", "</svg>", ""])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_data_option(parser)
@@ -518,7 +202,7 @@ def main() -> None:
     if arguments.pages != "options":
         studies = study_leaves(runner)
         pages[DOCS / "leaves.md"] = leaves_page(studies, runner, command)
-        pictures[PICTURE] = draw_leaves(effects_of(studies))
+        pictures[DOCS / "images" / "leaves.svg"] = draw_leaves(effects_of(studies))
     for path, text in pages.items() if arguments.quick else (pages | pictures).items():
         if arguments.quick:
             print(text)

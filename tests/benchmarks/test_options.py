@@ -4,23 +4,19 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from benchmarks.options import (
+from benchmarks.leaves import (
     ALL,
-    BASES,
     MEAN,
     OBJECTIVES,
     OTHER_LEAVES,
-    Runner,
-    best_alone,
     draw_leaves,
     effects_of,
     leaf_answer,
     leaves_page,
-    options_page,
     study_leaves,
-    study_options,
-    variants_of,
 )
+from benchmarks.options import BASES, best_alone, options_page, study_options, variants_of
+from benchmarks.runner import Runner
 from benchmarks.study import Fitted, Store, is_default
 
 from rankgrove.estimators import Ranker

@@ -1,0 +1,60 @@
+"""Fits of variants of base models on the real data sets, for the studies of options and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.study import STOP_SHARE, Job, Store, Study, Variant, is_default, jobs_of
+
+N_FOLDS, MOST_TREES, RATE, PATIENCE = 5, 500, 0.05, 50
+
+
+class Runner:
+    """Fits variants of base models in a pool, and makes studies of what the store then has."""
+
+    def __init__(
+        self, store: Store, folds: Mapping[str, int], seeds: Sequence[int], most: int,
+        run: Callable[[Iterable[Job], Store], None],
+    ) -> None:  # fmt: skip
+        self.store, self.folds, self.seeds, self.most, self.run = store, folds, seeds, most, run
+        self.common = {
+            "n_estimators": most, "learning_rate": RATE, "early_stopping_rounds": PATIENCE,
+        }  # fmt: skip
+
+    def studies(
+        self, bases: Mapping[str, Mapping[str, Any]], variants: Mapping[str, Sequence[Variant]]
+    ) -> dict[str, Study]:
+        """A study of each base model with its variants."""
+        full = {title: {**self.common, **base} for title, base in bases.items()}
+        jobs = [
+            job
+            for title, base in full.items()
+            for variant in (Variant("the", "defaults"), *variants[title])
+            if variant.factor == "the" or not is_default(variant, base)
+            for runs in jobs_of(base, variant, self.folds, self.seeds).values()
+            for of_seed in runs
+            for job in of_seed
+        ]
+        self.run(jobs, self.store)
+        return {
+            title: Study(self.folds, variants[title], self.seeds, self.store, base, quiet=True)
+            for title, base in full.items()
+        }
+
+    def how(self) -> str:
+        """What all pages say of the fits."""
+        return (
+            f"Models have at most {self.most} trees at a rate of {RATE} and stop when "
+            f"NDCG@10 has not improved for {PATIENCE} trees on {100 * STOP_SHARE:.0f} % of the "
+            f"training queries, which are drawn by the seed and not trained on. All else "
+            f"is at the defaults. What counts is NDCG@10 on the validation queries of each of "
+            f"{max(self.folds.values())} folds, mean over {len(self.seeds)} seeds; no fold's "
+            f"test part is read. But what one fold validates on is the test part of another, "
+            f"and mslr-sample and lightgbm-rank are cut into folds anew, with the queries that "
+            f"benchmarks/quality.py tests on. So what is chosen by this page has seen those "
+            f"queries, and a test on the same data sets would flatter it.\n\n"
+            f"The standard errors are those over queries. That another training set, or another "
+            f"seed, would have given another model comes on top: the lines where only the seed "
+            f"differs show how much of it is the seed's."
+        )
