@@ -17,10 +17,8 @@ SIGNIFICANT = 0.05
 NEWTON = "newton"
 OTHER_LEAVES = ("newton_cross_leaf", "mean")
 OBJECTIVES: dict[str, dict[str, Any]] = {
-    "lambdamart": {"objective": "lambdamart", "metric": "ndcg@10"},
-    "rankmart": {"objective": "rankmart"},
-    "yetirank": {"objective": "yetirank"},
-    "yetiloss": {"objective": "yetiloss"},
+    name: {"objective": name, "grower": "leafwise"}
+    for name in ("lambdamart", "rankmart", "yetirank", "yetiloss")
 }
 
 MEAN, ALL = "mean of the sets", "all objectives"

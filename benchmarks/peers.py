@@ -61,7 +61,7 @@ class Rankgrove:
     ) -> None:
         # Trees are asked for in turns: there is always room for more.
         given = {name: value for name, value in vars(settings).items() if value is not None}
-        own = Parameters(n_estimators=1 << 30, **given)
+        own = Parameters(objective="lambdamart", n_estimators=1 << 30, **given)
         self.training = make(data, {}, own, n_jobs=THREADS)
 
     @staticmethod

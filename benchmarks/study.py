@@ -69,6 +69,10 @@ VARIANTS = [
 ]
 
 
+# What is studied unless told.
+BASE = {"objective": "lambdamart"}
+
+
 def _settled(values: Mapping[str, Any]) -> tuple[Any, ...]:
     """What training does with these parameters, where `auto` is a value like any other."""
     given = Parameters.from_names(values)
@@ -81,8 +85,8 @@ def _settled(values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def is_default(variant: Variant, base: Mapping[str, Any] | None = None) -> bool:
-    """Whether the variant trains as `base` does, which is the defaults unless told."""
-    base = base or {}
+    """Whether the variant trains as `base` does, by default as LambdaMART at its defaults."""
+    base = base or BASE
     return variant.first_seed == 0 and _settled({**base, **variant.values}) == _settled(base)
 
 
@@ -186,7 +190,7 @@ class Study:
         quiet: bool = False,
     ) -> None:
         self.folds, self.variants, self.seeds, self.fit = folds, variants, seeds, fit
-        self.base, self.quiet = base or {}, quiet
+        self.base, self.quiet = base or BASE, quiet
         self.default = self._run(Variant("the", "defaults"))
         self.outcomes = [
             self.default if is_default(variant, self.base) else self._run(variant)
@@ -308,7 +312,7 @@ def study_defaults(
 
 def defaults_page(study: Study, command: str) -> str:
     return (
-        "# How the defaults were chosen\n\n"
+        "# How the defaults of LambdaMART were chosen\n\n"
         "Each parameter is varied alone, with all others at their defaults, in models of "
         f"{MOST_TREES} trees. What counts is NDCG@10 on the validation queries of each fold: "
         "the test queries, on which benchmarks/quality.py compares with other libraries, are "

@@ -249,7 +249,7 @@ def _first_use_child() -> None:
     features = rng.normal(size=(800, 20)).astype(np.float32)
     features[rng.random(features.shape) < 0.01] = np.nan
     labels = (np.nan_to_num(features[:, 0]) > 0.5).astype(np.float32)
-    ranker = Ranker(n_estimators=5).fit(features, labels, group=np.full(40, 20))
+    ranker = Ranker("lambdamart", n_estimators=5).fit(features, labels, group=np.full(40, 20))
     ranker.predict(features)
     print(json.dumps({"s": time.perf_counter() - start}))
 

@@ -24,7 +24,7 @@ ROWS = (
     ("metrics", "trees"),
     ("objectives",),
     ("boosting", "model"),
-    ("training",),
+    ("training", "inputs"),
     ("neural", "estimators", "pointwise"),
     ("experiments", "distributed", "report", "cli"),
 )
@@ -38,7 +38,7 @@ ALSO_IMPORTS: dict[str, set[str] | None] = {
     "__main__": {"cli"},
 }
 # What only these may import, whatever the rows say.
-ONLY_FOR = {"cli": {"cli", "__main__"}, "numba": {"_jit"}}
+ONLY_FOR = {"cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"}}
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make
 # results depend on threads or on the machine.
@@ -242,6 +242,7 @@ KERNEL = "from rankgrove._jit import kernel\nimport numpy as np\nimport math\n"
         ),
         ("rankgrove", "import numba", "numba is not for the package to import"),
         ("rankgrove.cli.x", "import numba", "numba is not for cli to import"),
+        ("rankgrove.cli.x", "def f():\n    import torch", "x:2: torch is not for cli to import"),
         ("rankgrove.trees.x", "@njit\ndef f(): pass", "x:1: njit is for _jit only"),
         ("rankgrove.trees.x", "@nb.njit(cache=True)\ndef f(): pass", "njit is for _jit only"),
         ("rankgrove.trees.x", "f = nb.jit(g)", "jit is for _jit only"),

@@ -17,7 +17,8 @@ import sys
 import numba
 before = set(sys.modules)
 import rankgrove
-for name in set(rankgrove.__all__) - {{"MARTClassifier", "MARTRegressor", "Ranker"}}:
+estimators = {{"LambdaRank", "MARTClassifier", "MARTRegressor", "RankNet", "Ranker"}}
+for name in set(rankgrove.__all__) - estimators:
     getattr(rankgrove, name)
 import rankgrove.errors
 {extra}
@@ -89,4 +90,4 @@ with contextlib.redirect_stderr(io.StringIO()):
 """
     imported, compiled = probe(extra)
     assert {"pandas", "scipy"} <= imported
-    assert compiled == ["compiled rankgrove.objectives.elementary log2_1p"]
+    assert "compiled rankgrove.objectives.elementary log2_1p" in compiled

@@ -14,29 +14,52 @@ if TYPE_CHECKING:
     from rankgrove.data.letor import read_letor, write_letor
     from rankgrove.data.synthetic import make_web_search
     from rankgrove.estimators import Ranker
+    from rankgrove.experiments.combine import Combination, combine, combine_two
+    from rankgrove.experiments.combined import CombinedModel
+    from rankgrove.experiments.compare import Comparison, compare
+    from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
+    from rankgrove.experiments.gap import Gap, generalisation_gap
+    from rankgrove.experiments.optimality import is_local_maximum
+    from rankgrove.experiments.tune import Tuned, tune
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.model import Model
+    from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.pointwise import MARTClassifier, MARTRegressor
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Combination",
+    "CombinedModel",
+    "Comparison",
+    "CrossValidation",
     "Dataset",
     "Evaluation",
+    "Gap",
+    "LambdaRank",
     "MARTClassifier",
     "MARTRegressor",
     "MetricResult",
     "Model",
+    "RankNet",
     "Ranker",
+    "Tuned",
+    "combine",
+    "combine_two",
+    "compare",
+    "cross_validate",
     "evaluate",
     "from_frame",
+    "generalisation_gap",
+    "is_local_maximum",
     "make_web_search",
     "parse_metric",
     "read_data",
     "read_letor",
     "read_table",
     "to_frame",
+    "tune",
     "write_data",
     "write_letor",
     "write_table",
@@ -49,9 +72,17 @@ _HOMES = {
     "data.letor": ("read_letor", "write_letor"),
     "data.synthetic": ("make_web_search",),
     "estimators": ("Ranker",),
+    "experiments.combine": ("Combination", "combine", "combine_two"),
+    "experiments.combined": ("CombinedModel",),
+    "experiments.compare": ("Comparison", "compare"),
+    "experiments.cross_validation": ("CrossValidation", "cross_validate"),
+    "experiments.gap": ("Gap", "generalisation_gap"),
+    "experiments.optimality": ("is_local_maximum",),
+    "experiments.tune": ("Tuned", "tune"),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.model": ("Model",),
+    "neural.estimators": ("LambdaRank", "RankNet"),
     "pointwise": ("MARTClassifier", "MARTRegressor"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

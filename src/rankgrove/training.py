@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankgrove.boosting.loop import Callback, Training
-from rankgrove.boosting.parameters import Parameters
+from rankgrove.boosting.parameters import AUTO, Parameters
 from rankgrove.boosting.progress import Progress
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
@@ -47,6 +47,8 @@ def train_trees(
     """Run a training to its end, or to Ctrl-C; see `Ranker.fit` for what each argument means."""
     if not isinstance(callbacks, Iterable):
         raise ParameterError(f"callbacks must be a list of functions. Got {callbacks!r}.")
+    if preferences is not None and parameters.objective == AUTO:
+        parameters = replace(parameters, objective="lambdamart")
     if checkpoint is not None:
         callbacks = [*callbacks, _Checkpoint(checkpoint, checkpoint_every)]
     earlier = Model.load(resume) if isinstance(resume, (str, PathLike)) else resume

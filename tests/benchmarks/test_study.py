@@ -143,8 +143,8 @@ def test_the_defaults_page_is_written_from_real_fits():
     train, vali, test = make_web_search(30, 16, seed=1).split(0.6, 0.2, 0.2)
     study = study_defaults({"small": [Split(train, vali, test)]}, VARIANTS[7:9], 3, range(1))
     page = defaults_page(study, "the command")
-    assert page.startswith("# How the defaults were chosen")
-    ranker = Ranker(n_estimators=3, colsample=0.8, random_state=0).fit(train)
+    assert page.startswith("# How the defaults of LambdaMART were chosen")
+    ranker = Ranker("lambdamart", n_estimators=3, colsample=0.8, random_state=0).fit(train)
     mean = evaluate(vali, ranker.predict(vali), "ndcg@10")["ndcg@10"]
     assert f"| `True` (default) | {mean:.4f} |  |" in page
 

@@ -9,7 +9,9 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 
 # Trees small enough to grow in no time on a few hundred documents.
-QUICK = {"n_estimators": 6, "max_leaves": 8, "min_samples_leaf": 5, "l2": 0.0}
+QUICK = {
+    "objective": "lambdamart", "n_estimators": 6, "max_leaves": 8, "min_samples_leaf": 5, "l2": 0.0,
+}  # fmt: skip
 
 
 def make_data(

@@ -57,7 +57,7 @@ def test_forces_of_a_tree_have_noise_of_the_scale_of_the_temperature(rate, tempe
         data, n_estimators=1, learning_rate=rate, temperature=temperature, random_state=5, l2=3.0
     )
     forces, curvatures = np.empty((2, data.n_documents))
-    Parameters().make_objective().prepare(data, 1).compute(
+    Parameters(objective="lambdamart").make_objective().prepare(data, 1).compute(
         np.zeros(data.n_documents), 0, forces, curvatures
     )
     forces += draw(np.sqrt(2 / (rate * temperature)), 5, 0, data.n_documents)
@@ -145,7 +145,7 @@ def test_a_tree_follows_the_forces_at_the_scores_before_they_shrink():
 
     run = train(data, callbacks=[keep], n_estimators=3, learning_rate=0.5, shrink_rate=0.5, l2=1.0)
     forces, curvatures = np.empty((2, data.n_documents))
-    prepared = Parameters().make_objective().prepare(data, 1)
+    prepared = Parameters(objective="lambdamart").make_objective().prepare(data, 1)
     for at in (1, 2):
         prepared.compute(after[at - 1], at, forces, curvatures)
         step = after[at] - 0.75 * after[at - 1]

@@ -14,7 +14,7 @@ RATE = 0.5
 def forces_at(data, scores, iteration=0, **parameters):
     """Forces and curvatures of the objective at these scores."""
     forces, curvatures = np.empty((2, data.n_documents))
-    objective = Parameters(**parameters).make_objective()
+    objective = Parameters(**{"objective": "lambdamart", **parameters}).make_objective()
     objective.prepare(data, 1).compute(scores, iteration, forces, curvatures)
     return forces, curvatures
 
@@ -77,14 +77,14 @@ def test_l2_documents_is_the_l2_of_so_many_documents_of_average_curvature(sampli
     data = make_data(weighted=True)
     _, curvatures = forces_at(data, np.zeros(data.n_documents))
     whole = {"n_estimators": 1}
-    l2 = 7.0 * float(curvatures.sum()) / data.n_documents
+    l2 = 7.0 * (float(curvatures.sum()) / data.n_documents)
     one = train(data, l2_documents=7.0, **whole)
     same = train(data, l2=l2, **whole)
     assert bits(one.ensemble) == bits(same.ensemble) != bits(train(data, **whole).ensemble)
     half = {"n_estimators": 1, "subsample": 0.5, "sampling": sampling}
     rows = rows_of_first_tree(data, sampling)
     assert 0 < len(rows) < data.n_documents
-    l2 = 7.0 * float(curvatures[rows].sum()) / len(rows)
+    l2 = 7.0 * (float(curvatures[rows].sum()) / len(rows))
     assert bits(train(data, l2_documents=7.0, **half).ensemble) == bits(
         train(data, l2=l2, **half).ensemble
     )

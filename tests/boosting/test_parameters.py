@@ -102,6 +102,7 @@ def test_ranker_has_the_parameters_with_the_same_defaults_and_two_of_its_own():
 
 def test_numpy_numbers_are_taken_as_python_ones():
     given = Parameters(
+        objective="lambdamart",
         n_estimators=np.int64(7), learning_rate=np.float32(0.5), truncation=np.int64(5),
         normalise=np.bool_(False), sigma=np.float64(2), max_depth=np.int32(3),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from rankgrove.data.dataset import Dataset
 def compare(data, n_trees=6, max_leaves=12, min_samples_leaf=1, l2=0.0, seed=0):
     options = {
         "n_estimators": n_trees, "max_leaves": max_leaves, "min_samples_leaf": min_samples_leaf,
-        "l2": l2, "max_bins": 31, "random_state": seed,
+        "l2": l2, "max_bins": 31, "random_state": seed, "objective": "lambdamart",
     }  # fmt: skip
     run = train(data, **options)
     compute = Parameters(**options).make_objective().prepare(data, 1).compute

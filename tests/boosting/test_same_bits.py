@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from boosting.samples import bits, make_data, train
-from rankgrove import Model
+from rankgrove import Model, make_web_search
 from rankgrove.data.dataset import Dataset
 from rankgrove.training import make_model
+from rankgrove.trees import grower
 
 CASES = {
     "leafwise": ({}, {}),
@@ -110,3 +111,17 @@ def test_model_of_a_run_shares_no_memory_that_the_run_still_writes():
     for model in kept:
         assert isinstance(model, Model)
         assert bits(model.ensemble) == bits(last.ensemble.prefix(model.n_trees))
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.4, 0.46])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_tree_does_not_depend_on_which_histograms_are_kept(monkeypatch, seed, share):
+    # Leaves so large that nodes are searched again with their rows counted, the root among them.
+    data = make_web_search(12, 16, mean_documents=18, seed=seed)
+    least = int(share * data.n_documents)
+    runs = []
+    for kept_rows in (512, 0):
+        monkeypatch.setattr(grower, "_KEPT_ROWS", kept_rows)
+        runs.append(train(data, n_estimators=3, min_samples_leaf=least))
+    assert bits(runs[0].ensemble) == bits(runs[1].ensemble)
+    assert runs[0].trees[0].n_leaves > 1

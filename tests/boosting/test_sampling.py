@@ -140,7 +140,7 @@ def test_sampling_still_learns(sampling):
 def test_leaf_values_are_newton_steps_of_the_sample_with_its_weights():
     data = make_data(n_queries=100)
     forces, curvatures = np.empty((2, data.n_documents))
-    Parameters().make_objective().prepare(data, 1).compute(
+    Parameters(objective="lambdamart").make_objective().prepare(data, 1).compute(
         np.zeros(data.n_documents), 0, forces, curvatures
     )
     run = train(data, subsample=0.3, sampling="gradient", n_estimators=1, learning_rate=0.5)
@@ -305,7 +305,7 @@ def test_bootstrap_weights_are_drawn_anew_by_seed_and_iteration():
 def test_leaf_values_are_newton_steps_with_the_weights_of_the_bootstrap(by):
     data = make_data(n_queries=60)
     forces, curvatures = np.empty((2, data.n_documents))
-    Parameters().make_objective().prepare(data, 1).compute(
+    Parameters(objective="lambdamart").make_objective().prepare(data, 1).compute(
         np.zeros(data.n_documents), 0, forces, curvatures
     )
     run = train(data, bootstrap=0.8, bootstrap_by=by, n_estimators=1, learning_rate=0.5, l2=1.0)

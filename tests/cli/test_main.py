@@ -14,8 +14,8 @@ from cli.samples import error_line, interrupt
 from rankgrove.cli.main import _in_option_names
 
 COMMANDS = [
-    "quickstart", "inspect", "train", "score", "evaluate", "explain", "convert", "metrics",
-    "warmup",
+    "quickstart", "inspect", "train", "tune", "cv", "score", "evaluate", "compare", "combine",
+    "optimality", "explain", "convert", "metrics", "objectives", "paper", "warmup",
 ]  # fmt: skip
 
 

@@ -39,7 +39,8 @@ def test_parts_are_the_queries_asked_for(cli_json):
 
 def test_model_beats_the_feature_and_the_feature_beats_chance(cli_json):
     results = cli_json("quickstart", "--queries", "300")["results"]
-    for metric in ("ndcg@10", "map", "mrr", "err"):
+    # (Most documents are relevant to some degree: MRR is near 1 for any order.)
+    for metric in ("ndcg@10", "map", "err"):
         random, feature, model, best = (results[name][metric]["mean"] for name in results)
         assert random < feature < model < best
 

@@ -308,13 +308,14 @@ def test_labels_do_not_matter_where_there_are_preferences():
 def test_training_from_preferences_goes_on_from_a_checkpoint_with_the_same_pairs_only(tmp_path):
     train, _ = make_parts()
     pairs = pairs_of_labels(train)[::5]
-    whole = Ranker(n_estimators=6).fit(train, preferences=pairs)
+    parameters = {"objective": "lambdamart", "n_estimators": 6}
+    whole = Ranker(**parameters).fit(train, preferences=pairs)
     first = Ranker(n_estimators=3).fit(train, preferences=pairs)
     more = Ranker(n_estimators=6).fit(train, preferences=pairs, resume=first.model_)
     assert more.predict(train).tobytes() == whole.predict(train).tobytes()
     for other in (pairs[:-1], [(*pairs[0], 0.5), *pairs[1:]], None):
         with pytest.raises(DataError, match="Got other training data"):
-            Ranker(n_estimators=6).fit(train, preferences=other, resume=first.model_)
+            Ranker(**parameters).fit(train, preferences=other, resume=first.model_)
 
 
 def test_a_base_model_and_preferences_go_together():

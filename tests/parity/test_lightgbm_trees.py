@@ -31,8 +31,8 @@ def binned_data(missing=False):
 def train_both(data, *, leaves=31, normalise=True, truncation=30, weights=None):
     own = Dataset.from_arrays(data.features, data.labels, group=data.group, weights=weights)
     parameters = Parameters(
-        n_estimators=N_TREES, max_leaves=leaves, min_samples_leaf=1, normalise=normalise,
-        truncation=truncation, learning_rate=0.1, l2=0.0,
+        objective="lambdamart", n_estimators=N_TREES, max_leaves=leaves, min_samples_leaf=1,
+        normalise=normalise, truncation=truncation, learning_rate=0.1, l2=0.0,
     )  # fmt: skip
     training = Training(own, {}, parameters)
     training.run()

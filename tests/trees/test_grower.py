@@ -142,14 +142,14 @@ def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(
 def test_an_error_in_one_thread_ends_the_others_and_is_raised(monkeypatch):
     real = grower_module.grow
 
-    def fail_as_helper(state, layout, how, worker, unit):
+    def fail_as_helper(state, layout, how, worker, unit, level):
         if worker == 1:
             # As if it had taken a task and never finished it.
             while state.team[TICKET] == 0:
                 pass
             state.team[TICKET] += 1
             raise RuntimeError("no more")
-        return real(state, layout, how, worker, unit)
+        return real(state, layout, how, worker, unit, level)
 
     monkeypatch.setattr(grower_module, "grow", fail_as_helper)
     with pytest.raises(RuntimeError, match="no more"):

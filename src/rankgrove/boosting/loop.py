@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
+from rankgrove.boosting.binned import Binned, SharedBins, categorical_features
 from rankgrove.boosting.history import History, Validation
-from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_signs
+from rankgrove.boosting.parameters import Parameters, monotone_signs
 from rankgrove.boosting.sampling import (
     Sample,
     add_normal_noise,
@@ -32,7 +33,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.objectives.preferences import prepare_preferences
-from rankgrove.trees.binning import Bins, encode, with_category_codes
+from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import NO_SET, Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
@@ -87,6 +88,7 @@ class Training:
         n_base_trees: int = 0,
         history: History | None = None,
         preferences: Preferences | None = None,
+        shared_bins: SharedBins | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.parameters = parameters
@@ -97,14 +99,9 @@ class Training:
         self.interrupted = False
         self._check_sets()
         p = parameters
-        names = train.feature_names
-        signs = monotone_signs(p.monotone, names)
-        categorical = feature_numbers(
-            "categorical", () if p.categorical is None else p.categorical, names
-        )
-        if np.any(signs[categorical]):
+        signs = monotone_signs(p.monotone, train.feature_names)
+        if np.any(signs[categorical_features(train, p)]):
             raise ParameterError("monotone features must not be categorical. Got one that is both.")
-        categorical = _with_categories(train, categorical)
         with self.phases.measured("forces"):
             objective = p.make_objective()
             if preferences is not None:
@@ -119,16 +116,9 @@ class Training:
             based = n_base_trees > 0 or train.base_scores is not None
             self._start_score = 0.0 if based else objective.start_score(train)
         with self.phases.measured("bin"):
-            self.bins = Bins.fit(
-                train.features, p.max_bins, categorical=categorical, seed=p.random_state,
-                n_jobs=n_jobs,
-            )  # fmt: skip
-            self.matrix = encode(train.features, self.bins, n_jobs, by_feature=True)
-            self._matrices = {
-                name: encode(data.features, self.bins, n_jobs)
-                for name, data in self.valid.items()
-                if data is not train
-            }
+            make = Binned.make if shared_bins is None else shared_bins.get
+            binned = make(train, self.valid, p, n_jobs)
+            self.bins, self.matrix, self._matrices = binned.bins, binned.matrix, binned.matrices
         self._grower = Grower(
             self.matrix, self.bins, p.tree_options(train.n_documents), signs=signs, n_jobs=n_jobs
         )
@@ -138,6 +128,7 @@ class Training:
             min(p.subsample, p.colsample) < 1 or max(p.bootstrap, p.split_noise) > 0
             or p.temperature is not None or objective.is_random
         )  # fmt: skip
+        self._is_still = False
         trees = [] if earlier is None else _trees_of(earlier)
         self.base_trees, self.trees = trees[:n_base_trees], trees[n_base_trees:]
         self.scores = self._scores_of(train)
@@ -262,8 +253,10 @@ class Training:
     @property
     def _is_done(self) -> bool:
         """Whether validation says stop, or nothing is left to split."""
-        # The next tree would see the same as one that found nothing in all of the data.
-        stuck = not self._draws and bool(self.trees) and self.trees[-1].n_leaves == 1
+        found_nothing = bool(self.trees) and self.trees[-1].n_leaves == 1
+        # The next tree would see the same as one that found nothing in all of the data; or nothing
+        # is pushed at all, as where labels are equal in every query.
+        stuck = found_nothing and (not self._draws or self._is_still)
         return stuck or self.validation.should_stop
 
     def validation_is_that_of_last_tree(self) -> bool:
@@ -287,6 +280,7 @@ class Training:
         with measured("forces"):
             scores = self.scores if start == 0 else self.scores + start
             self._forces.compute(scores, iteration, forces, curvatures)
+            self._is_still = iteration == 0 and not forces.any()
             if p.temperature is not None:
                 scale = math.sqrt(2 / (p.learning_rate * p.temperature))
                 add_normal_noise(forces, scale, p.random_state, iteration, self.n_jobs)
@@ -301,9 +295,12 @@ class Training:
             seed = rounding_seed(p.random_state, iteration)
             packed, units = quantise(forces, by, seed, self.n_jobs)
         with measured("grow"):
-            more_l2 = self._more_l2(by, sample.rows)
             noise = self._split_noise(forces, by, sample.rows, iteration)
-            grown = self._grower.grow(packed, units, sample.rows, allowed, more_l2, noise)
+            n_documents = self._regularisation.l2_documents
+            average = _average_of(by, sample.rows) if n_documents else 1.0
+            grown = self._grower.grow(
+                packed, units, sample.rows, allowed, n_documents * average, average, noise
+            )
         with measured("update"):
             unit = units[0] / units[1]
             step = self._leaf_values(grown, sample, scores, iteration, (forces, curvatures), unit)
@@ -342,7 +339,8 @@ class Training:
                 by = by if sample.weights is None else by * sample.weights
             last = leaf_values(
                 grown, sample.rows, forces, by,
-                l2=self._regularisation.l2 + self._more_l2(by, sample.rows),
+                l2=self._regularisation.l2
+                + self._regularisation.l2_documents * _average_of(by, sample.rows),
                 least=self._regularisation.min_child_weight, unit=unit, n_jobs=self.n_jobs,
             )  # fmt: skip
             values = values + last
@@ -388,14 +386,6 @@ class Training:
         fade = 1 / (1 + math.exp(min(p.learning_rate * iteration, 700.0)) / len(rows))
         return p.split_noise * fade * by_chance, split_seed(p.random_state, iteration)
 
-    def _more_l2(self, curvatures: Floats, rows: NDArray[np.int32]) -> float:
-        """The `l2` that so many documents of average curvature make."""
-        n_documents = self._regularisation.l2_documents
-        if n_documents == 0 or len(rows) == 0:
-            return 0.0
-        own = curvatures if len(rows) == len(curvatures) else curvatures[rows]
-        return n_documents * float(own.sum()) / len(rows)
-
     def _ones(self, weights: Floats | None) -> Floats:
         return np.ones(self.train.n_documents) if weights is None else weights
 
@@ -427,24 +417,17 @@ def _trees_of(ensemble: Ensemble) -> list[Tree]:
     return [_with_own_sets(ensemble.tree(at)) for at in range(ensemble.n_trees)]
 
 
+def _average_of(curvatures: Floats, rows: NDArray[np.int32]) -> float:
+    """The average curvature of some documents, 0 if there are none."""
+    if len(rows) == 0:
+        return 0.0
+    own = curvatures if len(rows) == len(curvatures) else curvatures[rows]
+    return float(own.sum()) / len(rows)
+
+
 def _with_own_sets(tree: Tree) -> Tree:
     """A tree out of an ensemble with its own sets of categories only."""
     by_category = tree.category_set != NO_SET
     own = np.where(by_category, np.cumsum(by_category) - 1, NO_SET).astype(np.int32)
     sets = tree.category_sets[tree.category_set[by_category]]
     return replace(tree, category_set=own, category_sets=sets)
-
-
-def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:
-    """Those of the categorical features that have a category: where all is missing none can be."""
-    seen = []
-    for feature in categorical:
-        values = train.features[:, feature]
-        if np.isinf(values).any():
-            raise DataError(
-                f"categories must be finite. Got infinity in feature "
-                f"{train.feature_names[feature]!r}: make it a category of its own, or NaN."
-            )
-        if not np.isnan(values).all():
-            seen.append(feature)
-    return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -33,8 +33,8 @@ OF_OBJECTIVE = (
     "permutations", "decay", "samples", "mu", "nu", "projection", "balanced",
 )  # fmt: skip
 
-# The depth of an oblivious tree unless told, and the most it may be told.
-_OBLIVIOUS_DEPTH, _DEEPEST = 6, 16
+# The leaves of a tree, or the depth of an oblivious one, unless told; and the most it may be told.
+_LEAVES, _OBLIVIOUS_DEPTH, _DEEPEST = 31, 6, 16
 
 # What validation watches unless told.
 _WATCHED = "ndcg@10"
@@ -58,6 +58,8 @@ class Parameters:
     ----------
     objective
         What the forces on the documents come from, by name; `rankgrove objectives` lists them.
+        `auto` is `yetirank`, or `yetiloss` where a `metric` is given, or `lambdamart` with
+        preferences.
     metric
         The metric that the objective optimises, where it has a choice, and that validation watches
         unless `eval_metric` says otherwise. `auto` is the objective's own, and watches `ndcg@10`.
@@ -68,10 +70,11 @@ class Parameters:
     grower
         Which node is split next: the one with the best gain (`leafwise`) or the highest one in
         the tree (`depthwise`); or all of a level by one cut (`oblivious`), the one that gains most
-        in those nodes where it leaves enough on both sides.
+        in those nodes where it leaves enough on both sides. `auto` is the objective's own, and
+        `leafwise` with categories, monotone features, `max_leaves` or a `max_depth` above 16.
     max_leaves, max_depth
         The size of a tree. `max_depth=None` sets no limit; for `oblivious`, whose size is the depth
-        alone, it is 6.
+        alone, it is 6. `max_leaves` is 31 unless given.
     min_samples_leaf, min_child_weight
         The fewest documents, and the least sum of curvatures, of a leaf. The sum grows with the
         weights of queries. With `least_squares` every document counts 1 in it.
@@ -125,7 +128,8 @@ class Parameters:
         Features whose values are categories, by name or number.
     category_l2, category_smoothing, max_categories
         Of splits by categories: what is added to `l2`; what is added to the curvature of a
-        category before sorting (one with fewer documents stays right); how many may go left.
+        category before sorting (one with fewer documents stays right); how many may go left. The
+        first two count as `l2` does or, where `l2_documents` is set, as that does.
     eval_metric
         One metric or several that validation sets are measured by; the first one decides.
     early_stopping_rounds
@@ -135,12 +139,12 @@ class Parameters:
         The seed of everything random.
     """
 
-    objective: str | Objective = "lambdamart"
+    objective: str | Objective = AUTO
     metric: str | Metric = AUTO
     n_estimators: int = 500
     learning_rate: float = 0.1
-    grower: Growth = "leafwise"
-    max_leaves: int = 31
+    grower: Growth | Auto = AUTO
+    max_leaves: int | Auto = AUTO
     max_depth: int | None = None
     min_samples_leaf: int = 20
     min_child_weight: float | Auto = AUTO
@@ -188,8 +192,10 @@ class Parameters:
             _list("monotone", self.monotone, "a mapping of features to signs, a list of signs")
         whole_number("n_estimators", self.n_estimators, 1)
         _real("learning_rate", self.learning_rate, 0, above=True)
-        _one_of("grower", self.grower, GROWERS)
-        whole_number("max_leaves", self.max_leaves, 2)
+        if not _is_auto(self.grower):
+            _one_of("grower", self.grower, GROWERS)
+        if not _is_auto(self.max_leaves):
+            whole_number("max_leaves", self.max_leaves, 2)
         whole_number("max_depth", self.max_depth, 1, none=True)
         whole_number("min_samples_leaf", self.min_samples_leaf, 1)
         if self.grower == "oblivious":
@@ -252,9 +258,12 @@ class Parameters:
         """The objective with those of the parameters that are its own."""
         if isinstance(self.objective, Objective):
             return self.objective
-        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
-            raise unknown_name("objective", str(self.objective), OBJECTIVES)
-        known = {field.name for field in fields(OBJECTIVES[self.objective])}
+        chosen = self.objective
+        if _is_auto(chosen):
+            chosen = "yetirank" if _is_auto(self.metric) else "yetiloss"
+        if not isinstance(chosen, str) or chosen not in OBJECTIVES:
+            raise unknown_name("objective", str(chosen), OBJECTIVES)
+        known = {field.name for field in fields(OBJECTIVES[chosen])}
         own = {}
         for name in OF_OBJECTIVE:
             value = _plain(getattr(self, name))
@@ -264,14 +273,29 @@ class Parameters:
                 own[name] = value
             elif name != "metric":
                 raise ParameterError(
-                    f"{name} must be left out for {self.objective}, which has none. Got {value!r}."
+                    f"{name} must be left out for {chosen}, which has none. Got {value!r}."
                 )
-        return make_objective(self.objective, **own)
+        return make_objective(chosen, **own)
+
+    def make_grower(self) -> Growth:
+        """How trees grow: as told, or as the objective's grow best.
+
+        >>> Parameters().make_grower(), Parameters(max_leaves=31).make_grower()
+        ('oblivious', 'leafwise')
+        """
+        if not _is_auto(self.grower):
+            return cast("Growth", self.grower)
+        others = (self.monotone, self.categorical)
+        told = any(given is not None and len(given) for given in others)
+        deep = self.max_depth is not None and self.max_depth > _DEEPEST
+        if told or deep or not _is_auto(self.max_leaves):
+            return "leafwise"
+        return self.make_objective().grower
 
     def regularisation(self) -> Regularisation:
         """The numbers that depend on the objective where they are not given.
 
-        >>> Parameters().regularisation().l2
+        >>> Parameters(objective="lambdamart").regularisation().l2
         20.0
         >>> Parameters(objective="yetirank").regularisation().l2_documents
         50.0
@@ -303,10 +327,13 @@ class Parameters:
         own = {field.name: getattr(self, field.name) for field in fields(TreeOptions)}
         numbers = self.regularisation()
         own |= {"l2": numbers.l2, "min_child_weight": numbers.min_child_weight}
-        if self.grower == "oblivious":
+        own |= {"grower": self.make_grower(), "max_leaves": _LEAVES}
+        if not _is_auto(self.max_leaves):
+            own["max_leaves"] = self.max_leaves
+        if own["grower"] == "oblivious":
             depth = _OBLIVIOUS_DEPTH if self.max_depth is None else int(self.max_depth)
             return TreeOptions(**{**own, "max_depth": depth, "max_leaves": 1 << depth})
-        most = min(self.max_leaves, max(2, n_documents // self.min_samples_leaf))
+        most = min(own["max_leaves"], max(2, n_documents // self.min_samples_leaf))
         if self.max_depth is not None and self.max_depth < 31:
             most = min(most, 1 << int(self.max_depth))
         return TreeOptions(**{**own, "max_leaves": int(most)})

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from rankgrove.cli.console import count, make_table, show, show_json
-from rankgrove.cli.models import load_model, predict, read_for_model
+from rankgrove.cli.models import load_scorer, predict, read_for_model
 from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
 
@@ -91,7 +91,7 @@ def evaluate(
     source: dict[str, Any]
     if scores_file is not None and is_model_file(scores_file):
         source = {"model": str(scores_file)}
-        model = load_model(scores_file)
+        model = load_scorer(scores_file)
         changes = _needs_ids(chosen, run)
         data = read_for_model(model, data_file, reading, with_labels=True, **changes)
         scores = predict(model, data, reading)

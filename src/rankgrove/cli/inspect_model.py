@@ -20,6 +20,12 @@ _FEATURES_SHOWN = 10
 
 def inspect_model(path: Path, json: bool) -> None:
     """Show what is in a model file."""
+    from rankgrove.cli.networks import inspect_network
+    from rankgrove.model.files import is_network_file
+
+    if is_network_file(path):
+        inspect_network(path, json)
+        return
     model = load_model(path)
     found = describe_model(model)
     used = feature_use(model)

@@ -14,18 +14,24 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rankgrove.cli.combine import combine
+from rankgrove.cli.compare import compare
 from rankgrove.cli.console import BROKEN_PIPE, FAILED, INTERRUPTED, MISUSED, PROGRAM, say
 from rankgrove.cli.convert import convert
+from rankgrove.cli.cv import cv, make_cv
 from rankgrove.cli.evaluate import evaluate
 from rankgrove.cli.explain import explain
 from rankgrove.cli.inspect_ import inspect
 from rankgrove.cli.interrupts import watch_interrupts
 from rankgrove.cli.metrics import metrics
 from rankgrove.cli.objectives import objectives
+from rankgrove.cli.optimality import optimality
 from rankgrove.cli.options import OPTION_NAMES
+from rankgrove.cli.paper import paper
 from rankgrove.cli.quickstart import quickstart
 from rankgrove.cli.score import score
 from rankgrove.cli.train import make_train, train
+from rankgrove.cli.tune import make_tune, tune
 from rankgrove.cli.warmup import warmup
 from rankgrove.errors import ParameterError, RankgroveError
 
@@ -42,8 +48,9 @@ class _Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        # Its options come from the parameters of training, whose import --help does not wait for.
-        return name, _make_command(make_train()) if name == "train" else command, rest
+        # Some options come from the parameters of training, whose import --help does not wait for.
+        makers = {"train": make_train, "tune": make_tune, "cv": make_cv}
+        return name, _make_command(makers[name]()) if name in makers else command, rest
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         for stream in (sys.stdout, sys.stderr):
@@ -79,7 +86,8 @@ def _make_command(function: Any) -> Any:
 
 app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)
 for command in (
-    quickstart, inspect, train, score, evaluate, explain, convert, metrics, objectives, warmup,
+    quickstart, inspect, train, tune, cv, score, evaluate, compare, combine, optimality, explain,
+    convert, metrics, objectives, paper, warmup,
 ):  # fmt: skip
     app.command(command.__name__)(command)
 

@@ -34,6 +34,15 @@ def load_model(path: Path, data: Path | None = None) -> Model:
     return Model.load(path)
 
 
+def load_scorer(path: Path, data: Path | None = None) -> Any:
+    """As `load_model`, or a combined model or a network, which score in the same way."""
+    from rankgrove.experiments.combined import load_any_model
+    from rankgrove.model.files import is_combined_file, is_network_file
+
+    of_trees = not (is_combined_file(path) or is_network_file(path))
+    return load_model(path, data) if of_trees else load_any_model(path)
+
+
 def read_for_model(
     model: Model, path: Path, reading: Reading, *, with_labels: bool = False, **changes: Any
 ) -> Dataset:
@@ -95,6 +104,8 @@ def predict(
     model: Model, data: Dataset, reading: Reading, n_trees: int | None = None
 ) -> NDArray[np.float64]:
     """The score of each document."""
+    if n_trees is not None and not hasattr(model, "n_trees"):
+        raise ParameterError(f"--n-trees must be left out for a network. Got {n_trees}.")
     if n_trees is not None and not 0 <= n_trees <= model.n_trees:
         raise ParameterError(
             f"--n-trees must be from 0 to {model.n_trees}, the trees of the model. Got {n_trees}."

@@ -25,7 +25,7 @@ PANEL = "How the model is trained"
 
 # One line each. A parameter that has none here is described as in `Parameters`.
 _HELP = {
-    "objective": "What pushes documents up and down:",
+    "objective": "What pushes documents up and down; ranknet and lambdarank train networks. Trees:",
     "metric": "What the objective optimises, with its cut-off.",
     "n_estimators": "Trees, at most.",
     "learning_rate": "The share of its step that each tree makes.",
@@ -108,7 +108,7 @@ def gather_parameters(
         chosen = Parameters.from_json(values)
     except ParameterError as error:
         raise ParameterError(f"{file}: {error}" if file else str(error)) from None
-    given = {name: _value(name, known[name], text) for name, text in options.items()}
+    given = {name: parse_value(name, known[name], text) for name, text in options.items()}
     try:
         return replace(chosen, **given)
     except ParameterError as error:
@@ -122,6 +122,15 @@ def known_parameters(values: dict[str, Any]) -> dict[str, Any]:
 
 def read_parameters(path: Path) -> dict[str, Any]:
     """The parameters in a JSON or TOML file; a name that does not exist is refused."""
+    values, known = read_values(path), _hints()
+    for name in values:
+        if name not in known:
+            raise ParameterError(f"{path}: {_unknown(name, known)}")
+    return {name: parse_value(name, known[name], value) for name, value in values.items()}
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The names and values in a JSON or TOML file, whatever they are."""
     from rankgrove.data.streams import open_for_reading, read_all
 
     suffix = path.suffix.lower()
@@ -135,11 +144,7 @@ def read_parameters(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: must be sound {suffix[1:].upper()}. Got: {error}.") from None
     if not isinstance(values, dict):
         raise DataError(f"{path}: must be an object of names and values. Got another kind of JSON.")
-    known = _hints()
-    for name in values:
-        if name not in known:
-            raise ParameterError(f"{path}: {_unknown(name, known)}")
-    return {name: _value(name, known[name], value) for name, value in values.items()}
+    return values
 
 
 def as_options(message: str) -> str:
@@ -232,7 +237,7 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     return str(unknown_name("parameter", name, known))
 
 
-def _value(name: str, hint: Any, text: Any) -> Any:
+def parse_value(name: str, hint: Any, text: Any) -> Any:
     """What a text means; one that is no such value is left for `Parameters` to refuse."""
     if not isinstance(text, str):
         return text

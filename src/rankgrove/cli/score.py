@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankgrove.cli.console import count, show, show_json
-from rankgrove.cli.models import ModelPath, load_model, predict, read_for_model
+from rankgrove.cli.models import ModelPath, load_scorer, predict, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import ParameterError
 
@@ -63,7 +63,7 @@ def score(
         path.exists() and out.exists() and out.samefile(path) for path in (model, data)
     ):
         raise ParameterError(f"--out must not be a file that is read. Got '{out}'.")
-    trained = load_model(model, data)
+    trained = load_scorer(model, data)
     documents = read_for_model(trained, data, reading, **({"document_ids": True} if run else {}))
     scores = predict(trained, documents, reading, n_trees)
     lines: Iterator[str]
@@ -83,7 +83,7 @@ def score(
                 "data": str(data),
                 "documents": documents.n_documents,
                 "queries": documents.n_queries,
-                "trees": trained.n_trees if n_trees is None else n_trees,
+                "trees": getattr(trained, "n_trees", 0) if n_trees is None else n_trees,
                 **({"scores": scores.tolist()} if out is None else {"out": str(out)}),
             }
         )

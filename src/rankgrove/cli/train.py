@@ -15,6 +15,8 @@ import typer
 
 from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json, warn
+from rankgrove.cli.models import load_scorer
+from rankgrove.cli.networks import gather_network, is_network, takes_network, train_network
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.cli.parameters import (
     as_options,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from rankgrove.boosting.parameters import Parameters
     from rankgrove.data.dataset import Dataset
     from rankgrove.model.model import Model
+    from rankgrove.neural.parameters import NetworkParameters
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ def _train(
     json: Json = False,
     *,
     parameters: dict[str, Any],
+    network: dict[str, Any],
     reading: Reading,
 ) -> None:
     """Train a model on a data file.
@@ -114,13 +118,15 @@ def _train(
     start = time.perf_counter()
     try:
         _check_files(job, params)
+        if is_network(parameters, network, params):
+            layers = gather_network(parameters, network, params)
+            _check_watched(layers, job)
+            data = _read_sets(job, layers)
+            train_network(job, layers, data, time.perf_counter() - start, json)
+            return
         earlier = _load_checkpoint(job)
         chosen = gather_parameters(parameters, params, earlier.parameters if earlier else {})
-        if chosen.early_stopping_rounds is not None and not job.valid:
-            raise ParameterError(
-                "--early-stopping-rounds must be used with --valid, the data to watch. Got no "
-                "--valid."
-            )
+        _check_watched(chosen, job)
         data = _read_sets(job, chosen)
         read_in = time.perf_counter() - start
         outcome = _run(job, chosen, data, earlier)
@@ -138,13 +144,13 @@ def _train(
 
 
 # Listed at once; its options for the parameters are made when it is called.
-train = takes_reading(takes_no_parameters(_train))
+train = takes_reading(takes_network(takes_no_parameters(_train)))
 train.__name__ = "train"
 
 
 def make_train() -> Callable[..., None]:
     """The command with all its options."""
-    command = takes_reading(takes_parameters(_train))
+    command = takes_reading(takes_network(takes_parameters(_train)))
     command.__name__ = "train"
     return command
 
@@ -177,6 +183,13 @@ def _check_files(job: Job, params: Path | None) -> None:
         )
 
 
+def _check_watched(parameters: Parameters | NetworkParameters, job: Job) -> None:
+    if parameters.early_stopping_rounds is not None and not job.valid:
+        raise ParameterError(
+            "--early-stopping-rounds must be used with --valid, the data to watch. Got no --valid."
+        )
+
+
 def check_writable(option: str, path: Path) -> None:
     """Refuse a path that a model cannot be written to."""
     from rankgrove.data.streams import format_and_compression
@@ -203,7 +216,7 @@ def _load_checkpoint(job: Job) -> Model | None:
     return None if job.resume is None else Model.load(job.resume)
 
 
-def _read_sets(job: Job, parameters: Parameters) -> dict[str, Dataset]:
+def _read_sets(job: Job, parameters: Parameters | NetworkParameters) -> dict[str, Dataset]:
     """The training data under "", and the validation sets under their names."""
     import numpy as np
 
@@ -239,6 +252,7 @@ def _run(
 
     start = time.perf_counter()
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
+    base = None if job.base_model is None else load_scorer(job.base_model)
     try:
         training = train_trees(
             data[""],
@@ -247,7 +261,7 @@ def _run(
             checkpoint=job.checkpoint,
             checkpoint_every=job.checkpoint_every,
             resume=earlier,
-            base_model=job.base_model,
+            base_model=base,
             preferences=pairs,
             verbose=True,
             n_jobs=job.reading.n_jobs,

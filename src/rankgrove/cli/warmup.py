@@ -72,7 +72,7 @@ def _warm_training() -> None:
     features = rng.integers(0, 99, (70_000, 2)).astype(np.float32)
     labels = rng.integers(0, 5, len(features))
     data = Dataset.from_arrays(features, labels, group=[20_000, *[20] * 2500])
-    Ranker(n_estimators=2, max_leaves=40, min_samples_leaf=50).fit(data, valid=data)
+    Ranker("lambdamart", n_estimators=2, max_leaves=40, min_samples_leaf=50).fit(data, valid=data)
     some = data.take_queries(range(500, 520))
     ranker = Ranker(n_estimators=2, min_samples_leaf=2, categorical=[0], subsample=0.5)
     ranker.fit(some, valid=some.take_queries([0]))
@@ -89,6 +89,49 @@ def _warm_training() -> None:
     Ranker("rankmart", n_estimators=1, min_samples_leaf=2).fit(some, preferences=pairs)
 
 
+def _warm_networks() -> None:
+    import numpy as np
+
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.errors import MissingExtraError
+
+    try:
+        from rankgrove.neural.costs import costs_of_queries
+    except MissingExtraError:
+        return
+    from rankgrove.objectives.registry import make_objective
+
+    data = Dataset.from_arrays(np.zeros((3, 0)), [0, 1, 1], group=[2, 1])
+    costs_of_queries(make_objective("rankmart"), data, np.zeros(3))
+
+
+def _warm_comparing() -> None:
+    import numpy as np
+
+    from rankgrove.experiments.significance import bootstrap, randomisation
+
+    ours, theirs = np.arange(30.0), np.arange(30.0) % 7
+    for test in (bootstrap, randomisation):
+        test(ours, theirs, rounds=20)
+
+
+def _warm_combining() -> None:
+    import numpy as np
+
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.estimators import Ranker
+    from rankgrove.experiments.combine import combine_two
+    from rankgrove.experiments.optimality import is_local_maximum
+
+    features = np.arange(60.0).reshape(-1, 1) % 7
+    data = Dataset.from_arrays(features, np.arange(60) % 3, group=[20, 20, 20])
+    # Documents that tie everywhere are measured at every step by the second metric.
+    for metric in ("ndcg@10", "mrr(ties=expected)"):
+        combine_two(data, features[:, 0], -(features[:, 0] ** 2), metric)
+    model = Ranker(n_estimators=1, min_samples_leaf=5).fit(data).model_
+    is_local_maximum(model, data, delta=0.5, p0=0.5)
+
+
 # All that `warmup` runs, on tiny data; a module with kernels adds what runs them.
 STEPS: dict[str, Callable[[], None]] = {
     "synthetic data": _warm_synthetic,
@@ -96,6 +139,9 @@ STEPS: dict[str, Callable[[], None]] = {
     "descriptions": _warm_describe,
     "metrics": _warm_metrics,
     "training": _warm_training,
+    "networks": _warm_networks,
+    "comparing": _warm_comparing,
+    "combining": _warm_combining,
 }
 
 

@@ -15,6 +15,8 @@ refuses a version above its own. Within a version, further metadata and further 
 schema may be added: a reader that does not know them ignores them. Tensors may not be added.
 
 The same model gives the same bytes, on any machine; numbers are little-endian.
+
+Networks, in `rankgrove.neural`, are kept in files of the same make under a format of their own.
 """
 
 from __future__ import annotations
@@ -40,7 +42,16 @@ from rankgrove.model.schema import Schema
 from rankgrove.trees.ensemble import Ensemble
 
 FORMAT = "rankgrove.model"
+NETWORK_FORMAT = "rankgrove.network"
+COMBINED_FORMAT = "rankgrove.combined"
 FORMAT_VERSION = 1
+
+# What each format of ours holds, and who reads it.
+_KINDS = {
+    FORMAT: ("a model of trees", "rankgrove.Model.load"),
+    NETWORK_FORMAT: ("a network", "rankgrove.neural.NetworkModel.load"),
+    COMBINED_FORMAT: ("a combined model", "rankgrove.CombinedModel.load"),
+}
 
 _TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4", "U8": "|u1"}
 _NAMES = {np.dtype(code).newbyteorder("="): name for name, code in _TYPES.items()}
@@ -49,7 +60,7 @@ _TENSORS = frozenset(Ensemble.from_trees([]).arrays())
 # The longest header that safetensors reads.
 _LONGEST_HEADER = 100_000_000
 _METADATA = "__metadata__"
-_AGAIN = "Get the file again from where it came from, or save the model anew."
+AGAIN = "Get the file again from where it came from, or save the model anew."
 
 
 class ModelFileError(DataError):
@@ -95,27 +106,32 @@ class _Tensor(NamedTuple):
 
 def write_model(contents: Contents, path: str | os.PathLike[str]) -> None:
     """Write a file that appears whole or not at all."""
+    write_arrays(
+        FORMAT,
+        {
+            "rankgrove_version": contents.version,
+            "schema": schema_to_json(contents.schema),
+            "parameters": to_json(contents.parameters),
+            "history": history_to_json(contents.history),
+        },
+        contents.ensemble.arrays(),
+        path,
+    )
+
+
+def write_arrays(
+    kind: str,
+    metadata: dict[str, str],
+    arrays: dict[str, NDArray[Any]],
+    path: str | os.PathLike[str],
+) -> None:
+    """Write a file of a format with its checksum; it appears whole or not at all."""
     if format_and_compression(path)[1] is not None:
         raise ParameterError(
             f"a model is not compressed: its path must not end in .gz or .zst. "
             f"Got {os.fspath(path)!r}: name it model.safetensors."
         )
-    schema = contents.schema
-    metadata = {
-        "format": FORMAT,
-        "format_version": str(FORMAT_VERSION),
-        "rankgrove_version": contents.version,
-        "schema": _to_json(
-            {
-                "feature_names": schema.feature_names,
-                "categories": schema.categories,
-                "needs_base_scores": schema.needs_base_scores,
-            }
-        ),
-        "parameters": _to_json(contents.parameters),
-        "history": _to_json(_without_nan(contents.history)),
-    }
-    arrays = contents.ensemble.arrays()
+    metadata = {"format": kind, "format_version": str(FORMAT_VERSION), **metadata}
     metadata["checksum"] = checksum(metadata, [_as_tensor(*item) for item in arrays.items()])
     content = in_fixed_order(safetensors.numpy.save(arrays, metadata))
     with open_for_writing(path) as stream:
@@ -124,22 +140,51 @@ def write_model(contents: Contents, path: str | os.PathLike[str]) -> None:
 
 def read_model(path: str | os.PathLike[str]) -> Contents:
     """The contents of a file, to be made a model inside `refusing`, which checks the trees."""
-    with _open_regular(path) as (file, size):
+    metadata, arrays = read_arrays(FORMAT, path)
+    if arrays.keys() != _TENSORS:
+        refuse(f"must hold the arrays {', '.join(sorted(_TENSORS))} and no others. {AGAIN}")
+    return Contents(
+        Ensemble(**arrays),
+        schema_from_json(metadata, "schema"),
+        from_json(metadata, "parameters"),
+        history_from_json(metadata, "history"),
+        metadata.get("rankgrove_version", "unknown"),
+    )
+
+
+def read_arrays(
+    kind: str, path: str | os.PathLike[str]
+) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+    """Metadata and arrays of a file of a format, whose checksum is right; inside `refusing`."""
+    with open_regular(path) as (file, size):
         metadata = _read_metadata(file, size)
+        if metadata["format"] != kind:
+            got, reader = _KINDS[metadata["format"]]
+            refuse(f"must be {_KINDS[kind][0]}. Got {got}: load it with {reader}.")
         _check_format(metadata)
         file.seek(0)
         tensors = _read_tensors(file.read(size))
     if metadata.get("checksum") != checksum(metadata, tensors):
-        _refuse(f"must match its checksum. Got other content: the file is damaged. {_AGAIN}")
-    if {tensor.name for tensor in tensors} != _TENSORS:
-        _refuse(f"must hold the arrays {', '.join(sorted(_TENSORS))} and no others. {_AGAIN}")
-    return Contents(
-        Ensemble(**{tensor.name: _as_array(tensor) for tensor in tensors}),
-        _read_schema(_from_json(metadata, "schema")),
-        _from_json(metadata, "parameters"),
-        _read_history(_from_json(metadata, "history")),
-        metadata.get("rankgrove_version", "unknown"),
-    )
+        refuse(f"must match its checksum. Got other content: the file is damaged. {AGAIN}")
+    return metadata, {tensor.name: _as_array(tensor) for tensor in tensors}
+
+
+def is_network_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it holds a network; what is no file of ours does not."""
+    return _has_format(NETWORK_FORMAT, path)
+
+
+def is_combined_file(path: str | os.PathLike[str]) -> bool:
+    """As `is_network_file`, of a combined model."""
+    return _has_format(COMBINED_FORMAT, path)
+
+
+def _has_format(kind: str, path: str | os.PathLike[str]) -> bool:
+    try:
+        with open_regular(path) as (file, size):
+            return _read_metadata(file, size)["format"] == kind
+    except _RefusedError:
+        return False
 
 
 @contextmanager
@@ -151,7 +196,7 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
     except _RefusedError as error:
         raise ModelFileError(str(error), name) from None
     except (DataError, ParameterError) as error:
-        raise ModelFileError(f"holds no sound model: {error} {_AGAIN}", name) from None
+        raise ModelFileError(f"holds no sound model: {error} {AGAIN}", name) from None
     except MemoryError:
         raise ModelFileError("must fit into memory. Got a larger file.", name) from None
 
@@ -192,60 +237,61 @@ def in_fixed_order(content: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + content[8 + length :]
 
 
-def _refuse(problem: str) -> NoReturn:
+def refuse(problem: str) -> NoReturn:
+    """Refuse a file, inside `refusing`, by a message that says what to do."""
     raise _RefusedError(problem)
 
 
 @contextmanager
-def _open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     """A file and its size. Opening a pipe or reading a device might never end."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        _refuse("there is no such file. Check the path.")
+        refuse("there is no such file. Check the path.")
     except (OSError, ValueError) as error:
-        _refuse(f"cannot be found: {error}. Check the path.")
+        refuse(f"cannot be found: {error}. Check the path.")
     if stat.S_ISDIR(status.st_mode):
-        _refuse("must be a model file. Got a directory: name a file in it.")
+        refuse("must be a model file. Got a directory: name a file in it.")
     if not stat.S_ISREG(status.st_mode):
-        _refuse("must be a regular file. Got a device or a pipe: name a file.")
+        refuse("must be a regular file. Got a device or a pipe: name a file.")
     try:
         with open(path, "rb") as file:
             yield file, status.st_size
     except OSError as error:
-        _refuse(f"cannot be read: {error.strerror}. Check the file and its permissions.")
+        refuse(f"cannot be read: {error.strerror}. Check the file and its permissions.")
 
 
 def _read_metadata(file: BinaryIO, size: int) -> dict[str, str]:
     """The metadata from the header: little is read before it is known whose file this is."""
     foreign = "must be a model file that Rankgrove saved. Got another kind of file: check the path."
     if size == 0:
-        _refuse(f"must be a model file. Got an empty one. {_AGAIN}")
+        refuse(f"must be a model file. Got an empty one. {AGAIN}")
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or not 2 <= length <= _LONGEST_HEADER:
-        _refuse(foreign)
+        refuse(foreign)
     if length > size - 8:
         ours = file.read(len(_METADATA) + 2) == f'{{"{_METADATA}'.encode()
-        _refuse(f"must be whole. Got only the start of it. {_AGAIN}" if ours else foreign)
+        refuse(f"must be whole. Got only the start of it. {AGAIN}" if ours else foreign)
     try:
         header = json.loads(file.read(length).decode("utf-8"))
     except (ValueError, RecursionError):
-        _refuse(foreign)
+        refuse(foreign)
     metadata = header.get(_METADATA) if isinstance(header, dict) else None
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        _refuse(foreign)
+    if not isinstance(metadata, dict) or metadata.get("format") not in _KINDS:
+        refuse(foreign)
     if not all(isinstance(value, str) for value in metadata.values()):
-        _refuse(f"must have metadata that are strings. Got others. {_AGAIN}")
+        refuse(f"must have metadata that are strings. Got others. {AGAIN}")
     return metadata
 
 
 def _check_format(metadata: dict[str, str]) -> None:
     version = metadata.get("format_version", "")
     if not (version.isascii() and version.isdigit() and 0 < len(version) < 10 and int(version)):
-        _refuse(f"must have a format_version of 1 or more. Got {version[:20]!r}. {_AGAIN}")
+        refuse(f"must have a format_version of 1 or more. Got {version[:20]!r}. {AGAIN}")
     if int(version) > FORMAT_VERSION:
         maker = metadata.get("rankgrove_version", "a newer one")[:40]
-        _refuse(
+        refuse(
             f"must be of model format {FORMAT_VERSION} or older. Got format {int(version)}, "
             f"written by Rankgrove {maker}: update Rankgrove to read it."
         )
@@ -256,7 +302,7 @@ def _read_tensors(content: bytes) -> list[_Tensor]:
         found = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
         problem = str(error).removeprefix("Error while deserializing: ")[:200]
-        _refuse(f"must be whole and undamaged. Got: {problem}. {_AGAIN}")
+        refuse(f"must be whole and undamaged. Got: {problem}. {AGAIN}")
     return [
         _Tensor(name, entry["dtype"], tuple(entry["shape"]), entry["data"]) for name, entry in found
     ]
@@ -270,19 +316,22 @@ def _as_tensor(name: str, array: NDArray[Any]) -> _Tensor:
 def _as_array(tensor: _Tensor) -> NDArray[Any]:
     """The numbers of a tensor, in the byte order of this machine."""
     if tensor.kind not in _TYPES:
-        _refuse(f"must hold numbers of known types. Got {tensor.kind} in {tensor.name}. {_AGAIN}")
+        refuse(f"must hold numbers of known types. Got {tensor.kind} in {tensor.name}. {AGAIN}")
     try:
         array = np.frombuffer(tensor.data, dtype=_TYPES[tensor.kind]).reshape(tensor.shape)
     except (ValueError, OverflowError):
-        _refuse(f"must hold arrays. Got shape {tensor.shape} for {tensor.name}. {_AGAIN}")
+        refuse(f"must hold arrays. Got shape {tensor.shape} for {tensor.name}. {AGAIN}")
     return array.astype(array.dtype.newbyteorder("="))
 
 
-def _to_json(value: Any) -> str:
+def to_json(value: Any) -> str:
+    """JSON without blanks, and without numbers that are not finite."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _from_json(metadata: dict[str, str], key: str) -> dict[str, Any]:
+def from_json(metadata: dict[str, str], key: str) -> dict[str, Any]:
+    """The object that an entry of the metadata holds as JSON."""
+
     def refuse_constant(text: str) -> NoReturn:
         raise ValueError(text)
 
@@ -291,11 +340,24 @@ def _from_json(metadata: dict[str, str], key: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        _refuse(f"must hold the {key} of the model as JSON. Got none that can be read. {_AGAIN}")
+        refuse(f"must hold the {key} of the model as JSON. Got none that can be read. {AGAIN}")
     return value
 
 
-def _read_schema(schema: dict[str, Any]) -> Schema:
+def schema_to_json(schema: Schema) -> str:
+    """A schema as an entry of the metadata."""
+    return to_json(
+        {
+            "feature_names": schema.feature_names,
+            "categories": schema.categories,
+            "needs_base_scores": schema.needs_base_scores,
+        }
+    )
+
+
+def schema_from_json(metadata: dict[str, str], key: str) -> Schema:
+    """The schema that `schema_to_json` wrote."""
+    schema = from_json(metadata, key)
     names = schema.get("feature_names")
     categories = schema.get("categories")
     needs_base_scores = schema.get("needs_base_scores")
@@ -306,18 +368,20 @@ def _read_schema(schema: dict[str, Any]) -> Schema:
         or not all(key.isascii() and key.isdigit() and len(key) < 10 for key in categories)
         or not all(_are_numbers(values) for values in categories.values())
     ):
-        _refuse(f"must have feature_names, categories and needs_base_scores as JSON. {_AGAIN}")
+        refuse(f"must have feature_names, categories and needs_base_scores as JSON. {AGAIN}")
     numbered = {int(key): values for key, values in categories.items()}
     return Schema(tuple(names), numbered, needs_base_scores)
 
 
-def _read_history(history: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+def history_from_json(metadata: dict[str, str], key: str) -> dict[str, dict[str, list[float]]]:
+    """The history that `history_to_json` wrote, with NaN for None."""
+    history = from_json(metadata, key)
     for curves in history.values():
         if not isinstance(curves, dict) or not all(
             isinstance(curve, list) and _are_numbers([v for v in curve if v is not None])
             for curve in curves.values()
         ):
-            _refuse(f"must have a history of numbers by validation set and metric. {_AGAIN}")
+            refuse(f"must have a history of numbers by validation set and metric. {AGAIN}")
     return {
         name: {
             metric: [math.nan if value is None else float(value) for value in curve]
@@ -327,15 +391,17 @@ def _read_history(history: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def _without_nan(history: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
-    """The history with None for what JSON has no word for."""
-    return {
-        name: {
-            metric: [value if math.isfinite(value) else None for value in curve]
-            for metric, curve in curves.items()
+def history_to_json(history: dict[str, dict[str, list[float]]]) -> str:
+    """The history as an entry of the metadata, with None for what JSON has no word for."""
+    return to_json(
+        {
+            name: {
+                metric: [value if math.isfinite(value) else None for value in curve]
+                for metric, curve in curves.items()
+            }
+            for name, curves in history.items()
         }
-        for name, curves in history.items()
-    }
+    )
 
 
 def _are_numbers(values: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,8 @@ class Objective(ABC):
     title: ClassVar[str]
     formula: ClassVar[str]
     reference: ClassVar[str]
+    # How its trees grow best: docs/options.md.
+    grower: ClassVar[Literal["leafwise", "depthwise", "oblivious"]] = "oblivious"
     # Parameters of training whose best values depend on how large forces and curvatures are.
     training_defaults: ClassVar[dict[str, float]] = {
         "l2": 0.0,

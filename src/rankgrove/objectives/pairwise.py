@@ -185,6 +185,7 @@ class LambdaMART(_ByMetric):
     title: ClassVar[str] = "LambdaMART"
     formula: ClassVar[str] = "sum_ij |swap delta_ij| * log(1 + exp(-sigma (z_i - z_j)))"
     reference: ClassVar[str] = "Burges 2010, section 7 and eq. (6)"
+    grower: ClassVar[Literal["leafwise", "depthwise", "oblivious"]] = "leafwise"
     # The curvatures of a query are scaled to a comparable size.
     training_defaults: ClassVar[dict[str, float]] = {
         "l2": 20.0,

@@ -179,6 +179,7 @@ class Grower:
         rows: NDArray[np.int32],
         allowed: NDArray[np.bool_],
         more_l2: float = 0.0,
+        category_unit: float = 1.0,
         noise: tuple[float, int] = (0.0, 0),
     ) -> GrownTree:
         """Grow a tree on these rows, which are put into the order of its leaves.
@@ -193,6 +194,8 @@ class Grower:
             Whether each feature may be split by.
         more_l2
             Added to the `l2` of the options.
+        category_unit
+            The curvature that `category_l2` and `category_smoothing` are counted in.
         noise
             The scale of normal noise in the gains that features are compared by, and the number
             that it is drawn by.
@@ -202,7 +205,7 @@ class Grower:
             packed=as_input(packed, np.int64),
             rows=rows,
             allowed=as_input(allowed, np.bool_),
-            rules=self._rules_in(units[1], more_l2, noise[0] / gain_unit),
+            rules=self._rules_in(units[1], more_l2, category_unit, noise[0] / gain_unit),
         )
         root = state.nodes[0]
         state.free[:] = np.arange(len(state.free))[::-1]
@@ -230,14 +233,16 @@ class Grower:
         run_chunks(task, self.n_jobs, self.n_jobs)
         return int(state.team[N_SPLITS])
 
-    def _rules_in(self, unit: float, more_l2: float, noise: float) -> NDArray[np.float64]:
+    def _rules_in(
+        self, unit: float, more_l2: float, category_unit: float, noise: float
+    ) -> NDArray[np.float64]:
         options = self.options
         rules = [
             options.min_child_weight / unit,
             (options.l2 + more_l2) / unit,
             options.min_samples_leaf,
-            options.category_l2 / unit,
-            options.category_smoothing / unit,
+            options.category_l2 * category_unit / unit,
+            options.category_smoothing * category_unit / unit,
             options.max_categories,
             _NO_DEPTH if options.max_depth is None else options.max_depth,
             options.category_smoothing,

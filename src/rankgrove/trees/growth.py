@@ -188,7 +188,8 @@ def _do_block(g, layout, how, recount, block, worker):
         histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
         n_rows = g.nodes[at, END] - g.nodes[at, START]
         if slot < 0 or (side == 0 and not recount):
-            _sum_block(g, layout, at, team[BY_PARTS] != 0, block, histogram)
+            # (A node that is searched again is not one whose parts threads have summed.)
+            _sum_block(g, layout, at, team[BY_PARTS] != 0 and not recount, block, histogram)
         if recount:
             clear(counts.reshape(4096), layout.block_bins[block] * 16)
             rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]

@@ -1,0 +1,183 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""Candidates of a comparison as the command line has them, and the data as they need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankgrove.cli.console import warn
+from rankgrove.cli.models import read_for_model, table_columns
+from rankgrove.cli.options import Reading, is_model_file
+from rankgrove.errors import DataError, ParameterError, unknown_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rankgrove.data.dataset import Dataset
+
+    Scores = NDArray[np.float64]
+
+_COLUMN = "column:"
+
+
+class Source(NamedTuple):
+    """Where a candidate comes from: a file, or a feature."""
+
+    path: Path | None
+    column: str | None
+
+    @property
+    def is_model(self) -> bool:
+        return self.path is not None and is_model_file(self.path)
+
+
+def name_sources(candidates: Sequence[str]) -> dict[str, Source]:
+    """The candidates by name: NAME= where it is given, else the file's name or the column's."""
+    found: dict[str, Source] = {}
+    files = [Path(text).name for text in candidates]
+    for text in candidates:
+        name, given, rest = text.partition("=")
+        # A file may have the sign in its name, and a column too.
+        named = bool(given) and bool(name) and not Path(text).exists()
+        named = named and not text.startswith(_COLUMN)
+        place = rest if named else text
+        if place.startswith(_COLUMN):
+            source = Source(None, place.removeprefix(_COLUMN))
+            default = source.column or ""
+        else:
+            source = Source(Path(place), None)
+            # Of files with the same name in several directories, the path tells them apart.
+            default = Path(place).name if files.count(Path(place).name) == 1 else place
+            if not Path(place).exists():
+                raise DataError(f"{place}: there is no such file. Check the path.")
+        key = name if named else default
+        if key in found:
+            raise ParameterError(
+                f"candidates must have different names. Got {key!r} twice: give NAME=FILE."
+            )
+        found[key] = source
+    return found
+
+
+def able_to_score(sources: dict[str, Source]) -> dict[str, Source]:
+    """The candidates that can score other data; a file of scores cannot."""
+    able = {name: source for name, source in sources.items() if source.column or source.is_model}
+    if not able:
+        raise ParameterError(
+            "--train must be used with a model or a column, which can score it. Got files of "
+            "scores only."
+        )
+    for name in sources.keys() - able.keys():
+        warn(f"{name} is a file of scores, so it has no generalisation gap.")
+    return able
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A data file as the candidates need it: read once for all that need the same of it."""
+
+    path: Path
+    reading: Reading
+    sources: dict[str, Source]
+    ids: bool
+
+    @property
+    def _changes(self) -> dict[str, Any]:
+        return {"document_ids": True} if self.ids else {}
+
+    @cached_property
+    def models(self) -> dict[str, Any]:
+        from rankgrove.experiments.combined import load_any_model
+
+        return {
+            name: load_any_model(source.path)
+            for name, source in self.sources.items()
+            if source.path is not None and source.is_model
+        }
+
+    @cached_property
+    def for_models(self) -> dict[str, Dataset]:
+        """The data with the features of each model."""
+        read: dict[Any, Dataset] = {}
+        found = {}
+        for name, model in self.models.items():
+            # A table goes by the names of features, LETOR text by their number.
+            features = model.feature_names if table_columns(self.path) else model.n_features
+            key = features, model.schema.needs_base_scores
+            if key not in read:
+                read[key] = read_for_model(
+                    model, self.path, self.reading, with_labels=True, **self._changes
+                )
+            found[name] = read[key]
+        return found
+
+    @cached_property
+    def for_columns(self) -> Dataset:
+        """The data with all columns that are candidates."""
+        columns = [source.column for source in self.sources.values() if source.column]
+        known = table_columns(self.path)
+        if known and set(columns) <= set(known):
+            wanted = list(dict.fromkeys(columns))
+            return self.reading.read(self.path, features=wanted, **self._changes)
+        if not known and self.for_models:
+            return next(iter(self.for_models.values()))
+        return self.reading.read(self.path, **self._changes)
+
+    @cached_property
+    def data(self) -> Dataset:
+        """Labels and queries, with whatever features."""
+        if self.for_models:
+            return next(iter(self.for_models.values()))
+        known = table_columns(self.path)
+        if known and not any(source.column for source in self.sources.values()):
+            return self.reading.read(self.path, features=[], **self._changes)
+        return self.for_columns
+
+    def scores(self, score_column: str | None, run: bool) -> dict[str, Scores]:
+        """The scores of each candidate; files are read and checked before models score."""
+        from rankgrove.cli import scores
+
+        found: dict[str, Scores] = {}
+        for name, source in self.sources.items():
+            if source.path is None or source.is_model:
+                continue
+            if run:
+                found[name] = scores.scores_from_run(source.path, self.data)
+            elif score_column is not None:
+                n_documents = self.data.n_documents
+                found[name] = scores.scores_from_table(source.path, score_column, n_documents)
+            else:
+                found[name] = scores.scores_from_lines(source.path, self.data.n_documents)
+        for name, source in self.sources.items():
+            if source.column:
+                found[name] = scores.scores_from_feature(self.for_columns, source.column)
+        for name, model in self.models.items():
+            found[name] = model.predict(self.for_models[name], n_jobs=self.reading.n_jobs)
+        return {name: found[name] for name in self.sources}
+
+    def slices(self, specs: Iterable[str]) -> dict[str, Any] | None:
+        """What to slice by; a table's columns are read for it, text or numbers."""
+        found: dict[str, Any] = {}
+        for spec in specs:
+            column = spec.removeprefix(_COLUMN)
+            if column == spec:
+                found[spec] = spec
+            elif column in (known := table_columns(self.path)):
+                # Read as document ids: any text, and in the order of the documents.
+                part = self.reading.read(self.path, features=[], document_id=column)
+                found[column] = part.document_ids
+            elif known:
+                raise unknown_name("the column of --slice", column, known)
+            else:
+                names = self.data.feature_names
+                numbered = column not in names and column.isdecimal() and column != "0"
+                if numbered and int(column) <= len(names):
+                    found[column] = _COLUMN + names[int(column) - 1]
+                else:
+                    found[column] = spec
+        return found or None

@@ -1,0 +1,225 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove cv`: cross-validate parameters of training on a data file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
+from rankgrove.cli.evaluate import choose_metrics
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.parameters import (
+    as_options,
+    gather_parameters,
+    takes_no_parameters,
+    takes_parameters,
+)
+from rankgrove.errors import DataError, ParameterError, unknown_name
+
+if TYPE_CHECKING:
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.estimators import Ranker
+    from rankgrove.experiments.cross_validation import CrossValidation
+
+_FORMATS = ("table", "markdown", "csv")
+
+
+def _cv(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data file of any format.")],
+    folds: Annotated[
+        int, typer.Option(metavar="K", help="Parts; each query is tested in one of them.")
+    ] = 5,
+    params: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Parameters, a .json or .toml file; with several, each is one line of the table.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics",
+            "-m",
+            metavar="LIST",
+            help="Metrics with commas between, as listed by 'rankgrove metrics'. "
+            "By default ndcg@10,map,mrr,err.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOOL",
+            help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn.",
+        ),
+    ] = None,
+    valid_share: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Share of the training queries to hold out for early stopping."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the folds.")] = 0,
+    per_query: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="table|markdown|csv", help="How the table is shown.")
+    ] = "table",
+    json: Json = False,
+    *,
+    parameters: dict[str, Any],
+    reading: Reading,
+) -> None:
+    """Cross-validate by query: each is scored by a model that has not seen it.
+
+    rankgrove cv data.txt --folds 5 --n-estimators 100 -m ndcg@10,map
+
+    rankgrove cv data.txt --params a.json --params b.json
+
+    Ctrl-C ends it and keeps the folds that are done.
+    """
+    from rankgrove.experiments.cross_validation import cross_validate
+
+    if format not in _FORMATS:
+        raise unknown_name("--format", format, _FORMATS)
+    if per_query is not None:
+        _check_folder(per_query)
+    rankers = _make_rankers(params or [], parameters, valid_share)
+    chosen = choose_metrics(metrics or [], preset)
+    needs_ids = any(metric.ties == "document_id" for metric in chosen)
+    try:
+        read = reading.read(data, **({"document_ids": True} if needs_ids else {}))
+        table = cross_validate(
+            rankers, read, chosen, folds=folds, valid_share=valid_share, seed=seed,
+            n_jobs=reading.n_jobs, verbose=True,
+        )  # fmt: skip
+    except ParameterError as error:
+        raise ParameterError(_as_options(str(error))) from None
+    except KeyboardInterrupt:
+        say("interrupted before the first fold was done: nothing is known.")
+        raise typer.Exit(INTERRUPTED) from None
+    if per_query is not None:
+        _write_per_query(table, per_query)
+    if json:
+        show_json(_summary(data, read, table))
+    else:
+        _show(table, format)
+        if per_query is not None and format == "table":
+            show("", f"The values of each query are in {per_query}")
+    if table.interrupted:
+        done = len(table.folds_done)
+        say(f"interrupted after {done} of {count(table.n_folds, 'fold')}: only these are measured.")
+        raise typer.Exit(INTERRUPTED)
+
+
+# Listed at once; its options for the parameters are made when it is called.
+cv = takes_reading(takes_no_parameters(_cv))
+cv.__name__ = "cv"
+
+
+def make_cv() -> Callable[..., None]:
+    """The command with all its options."""
+    command = takes_reading(takes_parameters(_cv))
+    command.__name__ = "cv"
+    return command
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse before the work a place that cannot be written after it."""
+    try:
+        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
+            pass
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
+
+
+def _make_rankers(
+    files: list[Path], options: dict[str, Any], valid_share: float | None
+) -> dict[str, Ranker]:
+    """One for each file of parameters, named by it; without any, one named by its objective."""
+    from rankgrove.estimators import PARAMETERS, Ranker
+
+    short = [path.stem for path in files]
+    names = short if len(set(short)) == len(short) else [str(path) for path in files]
+    if len(set(names)) < len(names):
+        raise ParameterError("each --params must be another file. Got one twice.")
+    rankers = {}
+    for name, file in zip(names, files, strict=True) if files else [("", None)]:
+        chosen = gather_parameters(options, file, {})
+        if chosen.early_stopping_rounds is not None and valid_share is None:
+            raise ParameterError(
+                "--early-stopping-rounds must be used with --valid-share, the share of queries to "
+                "watch. Got no --valid-share."
+            )
+        label = name or chosen.make_objective().name
+        rankers[label] = Ranker(**{key: getattr(chosen, key) for key in PARAMETERS})
+    return rankers
+
+
+def _as_options(message: str) -> str:
+    for name in ("folds", "valid_share"):
+        if message.startswith(f"{name} must "):
+            return f"--{name.replace('_', '-')}{message.removeprefix(name)}"
+    return as_options(message)
+
+
+def _summary(path: Path, data: Dataset, table: CrossValidation) -> dict[str, Any]:
+    return {
+        "data": str(path),
+        "documents": data.n_documents,
+        "queries": data.n_queries,
+        "folds": table.n_folds,
+        "folds_done": len(table.folds_done),
+        "interrupted": table.interrupted,
+        "estimators": table.to_dict(),
+    }
+
+
+def _show(table: CrossValidation, format: str) -> None:
+    if format == "csv":
+        show(table.to_csv().rstrip("\n"))
+    elif format == "markdown":
+        show(table.to_markdown())
+    else:
+        header, *rows = table.cells()
+        shown = make_table(*header, right=header[2:])
+        for row in rows:
+            shown.add_row(*row)
+        show(shown)
+
+
+def _write_per_query(table: CrossValidation, path: Path) -> None:
+    """A row a query: its id, its fold, and its value for each estimator and metric."""
+    from rankgrove.data.files import format_of
+    from rankgrove.data.streams import open_for_writing
+
+    alone = len(table.results) == 1
+    columns = {
+        metric if alone else f"{name} {metric}": found.per_query(metric).tolist()
+        for name, found in table.results.items()
+        for metric in found
+    }
+    with open_for_writing(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        rows = csv.writer(
+            text, delimiter="\t" if format_of(path) == "tsv" else ",", lineterminator="\n"
+        )
+        rows.writerow(["qid", "fold", *columns])
+        folds = [int(fold) + 1 for fold in table.fold_of if int(fold) in table.folds_done]
+        for qid, fold, *values in zip(
+            table.query_ids.tolist(), folds, *columns.values(), strict=True
+        ):
+            rows.writerow([qid, fold, *("" if math.isnan(value) else value for value in values)])
+        text.flush()
+        text.detach()

@@ -1,0 +1,280 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""Networks on the command line: options of `train`, what it does for them, what `inspect` shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from rankgrove.boosting.progress import clock_time
+from rankgrove.cli.console import (
+    INTERRUPTED,
+    count,
+    heading,
+    make_table,
+    say,
+    show,
+    show_json,
+    warn,
+)
+from rankgrove.cli.options import add_options
+from rankgrove.cli.parameters import parse_value, read_values
+from rankgrove.errors import ParameterError, unknown_name
+
+if TYPE_CHECKING:
+    from rankgrove.cli.train import Job
+    from rankgrove.data.dataset import Dataset
+    from rankgrove.neural.model import NetworkModel
+    from rankgrove.neural.parameters import NetworkParameters
+    from rankgrove.neural.training import NetworkTraining
+
+NETWORKS = ("ranknet", "lambdarank")
+_PANEL = "How a network is trained (--objective ranknet or lambdarank)"
+
+# What trees have no option for; --help does not import PyTorch, so these are written out.
+OPTIONS = {
+    "hidden": (
+        "N,...|none",
+        "Width of each hidden layer; none is a linear model. By default 64,32.",
+    ),
+    "activation": ("NAME", "relu, tanh, sigmoid, gelu or silu. By default relu."),
+    "dropout": ("X", "Share of hidden values that training drops. By default 0."),
+    "transform": (
+        "NAME|none",
+        "What is done to features: quantile, log1p or standard. By default quantile.",
+    ),
+    "optimiser": ("NAME", "adam or sgd. By default adam."),
+    "weight_decay": ("X", "Decay of weights. By default 0."),
+    "schedule": ("NAME|none", "How the learning rate changes: cosine or plateau. By default none."),
+    "batch_queries": ("N", "Queries of one step. By default 16."),
+    "max_epochs": ("N", "Epochs, at most. By default 50."),
+    "device": ("NAME", "Where PyTorch trains, as cpu or cuda. By default cpu."),
+}
+
+
+def takes_network(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of networks; it takes those given as one `network`."""
+    options = {
+        name: Annotated[
+            str | None, typer.Option(metavar=metavar, help=text, rich_help_panel=_PANEL)
+        ]
+        for name, (metavar, text) in OPTIONS.items()
+    }
+    return add_options(
+        command,
+        "network",
+        options,
+        lambda values: {name: value for name, value in values.items() if value is not None},
+    )
+
+
+def is_network(parameters: dict[str, Any], network: dict[str, Any], params: Path | None) -> bool:
+    """Whether a network is asked for, by option or by file."""
+    objective = parameters.get("objective")
+    if objective is None and params is not None:
+        objective = read_values(params).get("objective")
+    if objective in NETWORKS:
+        return True
+    if network:
+        name, value = next(iter(network.items()))
+        raise ParameterError(
+            f"{_option(name)} must be used with --objective ranknet or lambdarank, which are "
+            f"networks. Got '{value}' for trees."
+        )
+    return False
+
+
+def gather_network(
+    parameters: dict[str, Any], network: dict[str, Any], params: Path | None
+) -> NetworkParameters:
+    """The parameters of a network: those of a file, over them options."""
+    from rankgrove.neural.parameters import NetworkParameters
+
+    hints = get_type_hints(NetworkParameters)
+    values = {} if params is None else read_values(params)
+    for name in values:
+        if name not in hints:
+            raise ParameterError(
+                f"{params}: {unknown_name('a parameter of a network', name, hints)}"
+            )
+    given = {**parameters, **network}
+    for name, text in given.items():
+        if name not in hints:
+            raise ParameterError(
+                f"{_option(name)} must be left out for a network, which has no trees. Got '{text}'."
+            )
+    values |= given
+    read = {name: _value(name, hints[name], value) for name, value in values.items()}
+    try:
+        return NetworkParameters(**read)
+    except ParameterError as error:
+        name = str(error).partition(" ")[0]
+        if name not in given:
+            raise
+        raise ParameterError(f"{_option(name)}{str(error)[len(name) :]}") from None
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _value(name: str, hint: Any, text: Any) -> Any:
+    if name != "hidden" or not isinstance(text, str):
+        return parse_value(name, hint, text)
+    if text.strip().lower() in ("", "none"):
+        return ()
+    widths = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in widths):
+        raise ParameterError(f"--hidden must be widths with commas between. Got '{text}'.")
+    return tuple(int(part) for part in widths)
+
+
+def train_network(
+    job: Job,
+    parameters: NetworkParameters,
+    data: dict[str, Dataset],
+    read_in: float,
+    json: bool,
+) -> None:
+    """Train a network on data that are read, save it and show what came out."""
+    from rankgrove.data.preferences import read_preferences
+    from rankgrove.neural.training import train_network
+
+    for option, path in (("--checkpoint", job.checkpoint), ("--resume", job.resume)):
+        if path is not None:
+            raise ParameterError(f"{option} must be left out for a network. Got '{path}'.")
+    start = time.perf_counter()
+    pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
+    training = train_network(
+        data[""], {name: part for name, part in data.items() if name}, parameters,
+        base_model=job.base_model, preferences=pairs, verbose=True, n_jobs=job.reading.n_jobs,
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    if training.interrupted and training.n_epochs == 0:
+        say("interrupted before the end of the first epoch: nothing was written.")
+        raise typer.Exit(INTERRUPTED)
+    model = training.make_model()
+    model.save(job.out)
+    if not training.has_pushed:
+        warn("no document was pushed: are labels the same within each query?")
+    summary = _summary(job, data, model, training) | {
+        "seconds": {"read": read_in, "train": seconds},
+        "parameters": parameters.as_json(),
+    }
+    if json:
+        show_json(summary)
+    else:
+        _show(job, data, model, training, seconds)
+    if training.interrupted:
+        say(f"interrupted after {count(training.n_epochs, 'epoch')}.")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _final_metrics(model: NetworkModel) -> dict[str, dict[str, float]]:
+    """For each validation set its metrics after the last epoch that the model keeps."""
+    return {
+        name: {metric: values[model.n_epochs - 1] for metric, values in curves.items()}
+        for name, curves in model.history.items()
+    }
+
+
+def _summary(
+    job: Job, data: dict[str, Dataset], model: NetworkModel, training: NetworkTraining
+) -> dict[str, Any]:
+    metrics = _final_metrics(model)
+
+    def described(name: str, path: Path) -> dict[str, Any]:
+        part = data[name]
+        return {"file": str(path), "documents": part.n_documents, "queries": part.n_queries}
+
+    return {
+        "model": str(job.out),
+        "kind": "network",
+        "bytes": job.out.stat().st_size,
+        "weights": model.n_weights,
+        "epochs": model.n_epochs,
+        "epochs_run": training.n_epochs,
+        "features": model.n_features,
+        "stopped_early": training.validation.should_stop,
+        "interrupted": training.interrupted,
+        "train": described("", job.train),
+        "valid": {
+            name: described(name, path) | {"metrics": metrics[name]}
+            for name, path in job.valid.items()
+        },
+    }
+
+
+def _show(
+    job: Job,
+    data: dict[str, Dataset],
+    model: NetworkModel,
+    training: NetworkTraining,
+    seconds: float,
+) -> None:
+    metrics = _final_metrics(model)
+    names = list(next(iter(metrics.values()), {}))
+    numeric = ["documents", "queries", "features", *names]
+    table = make_table("file", *numeric, right=numeric)
+    for name, path in {"": job.train, **job.valid}.items():
+        part = data[name]
+        sizes = (part.n_documents, part.n_queries, part.n_features)
+        values = [f"{metrics[name][metric]:.4f}" if name in metrics else "" for metric in names]
+        table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
+    show(table, "")
+    kept = model.n_epochs
+    first = f", of which the first {kept:,} are kept" if training.n_epochs > kept else ""
+    why = " Validation did not improve any more." if training.validation.should_stop else ""
+    show(f"Trained {count(training.n_epochs, 'epoch')} in {clock_time(seconds)}{first}.{why}")
+    size = job.out.stat().st_size
+    show(f"Wrote {job.out}: {count(model.n_weights, 'weight')}, {count(size, 'byte')}.")
+
+
+def inspect_network(path: Path, json: bool) -> None:
+    """Show what is in the file of a network."""
+    from rankgrove.neural.model import NetworkModel
+
+    model = NetworkModel.load(path)
+    size = path.stat().st_size
+    found = {
+        "version": model.version,
+        "weights": model.n_weights,
+        "epochs": model.n_epochs,
+        "features": model.n_features,
+        "inputs": model.transform.n_inputs,
+        "feature_names": list(model.feature_names),
+        "needs_base_scores": model.schema.needs_base_scores,
+        "base_trees": 0 if model.base is None else model.base.n_trees,
+    }
+    if json:
+        more = {"parameters": model.parameters, "history": model.history}
+        show_json({"file": str(path), "kind": "network", "bytes": size, **found, **more})
+        return
+    table = make_table("", "number", "", right=["number"])
+    table.show_header = False
+    table.add_row("weights", f"{model.n_weights:,}", f"by Rankgrove {model.version}")
+    table.add_row("epochs", f"{model.n_epochs:,}", "")
+    table.add_row("features", f"{model.n_features:,}", f"as {found['inputs']:,} inputs")
+    if model.base is not None:
+        table.add_row("trees", f"{model.base.n_trees:,}", "below the network")
+    table.add_row("bytes", f"{size:,}", "")
+    show(heading(str(path)), "", table, "")
+    if model.schema.needs_base_scores:
+        show("It was trained on top of base scores, and needs them to score.", "")
+    shown = make_table("parameter", "value")
+    for name, value in model.parameters.items():
+        shown.add_row(name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    show(shown, "")
+    if model.history:
+        numeric = ["kept", "best", "epoch"]
+        curves = make_table("validation", "metric", *numeric, right=numeric)
+        for name, of_set in model.history.items():
+            for metric, values in of_set.items():
+                best = max(values)
+                figures = (f"{values[model.n_epochs - 1]:.4f}", f"{best:.4f}")
+                curves.add_row(name, metric, *figures, f"{values.index(best) + 1:,}")
+        show(curves)

@@ -1,0 +1,103 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove optimality`: whether a model is at a local maximum of a metric."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankgrove.cli.console import show, show_json
+from rankgrove.cli.models import ModelPath, load_scorer, read_for_model
+from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.errors import ParameterError
+
+
+@takes_reading
+def optimality(
+    model: ModelPath,
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="Judged documents, those that it was trained on."),
+    ],
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", metavar="NAME", help="What may rise.")
+    ] = "ndcg@10",
+    delta: Annotated[float, typer.Option(metavar="SHARE", help="One minus the confidence.")] = 0.01,
+    p0: Annotated[
+        float, typer.Option(metavar="SHARE", help="The share of rising directions to rule out.")
+    ] = 0.01,
+    step: Annotated[
+        float,
+        typer.Option(metavar="X", help="How far leaves move, in spreads of their tree's leaves."),
+    ] = 0.3,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which directions.")] = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The metric along the direction in which it did best: .svg, .csv or .tsv.",
+        ),
+    ] = None,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Test whether a model is at a local maximum of a metric.
+
+    The values of its leaves are moved a little in random directions, log(delta) / log(1 - p0) of
+    them; at a maximum the metric rises in none.
+
+    rankgrove optimality model.safetensors train.txt -m ndcg@10 --plot ndcg.svg
+    """
+    from rankgrove.cli.train import check_writable
+    from rankgrove.experiments.optimality import is_local_maximum
+
+    if plot is not None:
+        if plot.suffix.lower() not in (".csv", ".tsv", ".svg"):
+            raise ParameterError(f"--plot must be a file .svg, .csv or .tsv. Got '{plot}'.")
+        if any(plot.exists() and read.exists() and plot.samefile(read) for read in (model, data)):
+            raise ParameterError(f"--plot must not be a file that is read. Got '{plot}'.")
+        check_writable("--plot", plot)
+    trained = load_scorer(model, data)
+    changes = {"document_ids": True} if "document_id" in metric else {}
+    judged = read_for_model(trained, data, reading, with_labels=True, **changes)
+    found = is_local_maximum(
+        trained, judged, metric, delta=delta, p0=p0, step=step, seed=seed, n_jobs=reading.n_jobs,
+        progress=_show_progress if sys.stderr.isatty() else None,
+    )  # fmt: skip
+    best = int(found.values.argmax())
+    if plot is not None:
+        found.along(best).save(plot)
+    if json:
+        show_json(
+            {
+                "model": str(model),
+                "data": str(data),
+                "metric": str(found.metric),
+                "value": found.value,
+                "local_maximum": found.is_local_maximum,
+                "directions": found.n_directions,
+                "rising": found.n_rising,
+                "share_rising": found.share_rising,
+                "share_bound": found.share_bound,
+                "largest_rise": found.largest_rise,
+                "delta": found.delta,
+                "p0": found.p0,
+                "step": found.step,
+                "seed": found.seed,
+                "plot": None if plot is None else str(plot),
+            }
+        )
+        return
+    show(str(found))
+    if plot is not None:
+        show(f"Wrote {plot}: {found.metric} along direction {best}, in which it did best.")
+
+
+def _show_progress(done: int, total: int) -> None:
+    end = "\r\x1b[K" if done == total else ""
+    sys.stderr.write(f"\r{done} of {total} directions{end}")
+    sys.stderr.flush()

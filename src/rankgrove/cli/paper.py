@@ -1,0 +1,368 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""`rankgrove paper`: the experiments of Lyzhin et al. 2022 on data of one's own or public ones."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankgrove.cli.console import (
+    INTERRUPTED,
+    count,
+    heading,
+    make_table,
+    say,
+    show,
+    show_json,
+    warn,
+)
+from rankgrove.cli.options import Json
+from rankgrove.errors import ParameterError, unknown_name
+
+if TYPE_CHECKING:
+    from rankgrove.experiments.paper import Budget, Table
+    from rankgrove.experiments.paper_runs import Plan, Progress, Records
+    from rankgrove.experiments.paper_tables import Figures, Grid
+
+_FORMATS = ("table", "markdown", "latex", "json")
+_OUT = Path("rankgrove-paper")
+
+
+def paper(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR...",
+            help="Data sets: Fold1 to Fold5, S1 to S5, or train, vali and test, as LETOR text.",
+        ),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Show the public data sets and how to get them.")
+    ] = False,
+    table: Annotated[
+        str,
+        typer.Option(
+            "--table",
+            "-t",
+            metavar="LIST",
+            help="Tables of the paper: 2, 3, figure1, 4-9, 10-21, 22-25; with commas between.",
+        ),
+    ] = "2",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small budget: 4+4 trials of up to 200 trees.")
+    ] = False,
+    trials: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|N+N", help="Trials a cell, or random and Bayesian ones; 20+80 by default."
+        ),
+    ] = None,
+    trees: Annotated[
+        int | None, typer.Option(metavar="N", help="The most trees of a trial; 1000 by default.")
+    ] = None,
+    folds: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these folds, as 1 or 1,2; else all.")
+    ] = None,
+    algorithms: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these, as yetirank,yetiloss.")
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these, as NDCG@10,MAP.")
+    ] = None,
+    peers: Annotated[
+        bool,
+        typer.Option("--peers", help="Run CatBoost and LightGBM, too, if they are installed."),
+    ] = False,
+    set_name: Annotated[
+        str | None,
+        typer.Option("--set", metavar="NAME", help="Which public set DIR is; see --list."),
+    ] = None,
+    empty: Annotated[
+        str,
+        typer.Option(
+            metavar="paper|skip|zero|one",
+            help="What a query without a relevant document counts; paper is 1 in NDCG, else 0.",
+        ),
+    ] = "paper",
+    seed: Annotated[int, typer.Option(metavar="N", help="Of all that is random.")] = 0,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="Where results are kept, to go on from."),
+    ] = _OUT,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How tables are shown.")
+    ] = "table",
+    n_jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads; all CPUs by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run the experiments of "Which Tricks are Important for Learning to Rank?".
+
+    Every algorithm is tuned for every metric on every fold, and our table is shown beside the
+    paper's. Stopped at any moment, the same command goes on where it was.
+
+    rankgrove paper MSLR-WEB10K --table 2 --folds 1
+
+    rankgrove paper mq2008 --quick --peers --format markdown
+    """
+    shape = "json" if json else format_
+    if shape not in _FORMATS:
+        raise unknown_name("--format", shape, _FORMATS)
+    if list_:
+        _show_list(shape)
+        return
+    if not directories:
+        raise ParameterError("DIR must be given, or --list. Got neither.")
+    from rankgrove.data.benchmarks import find_benchmark
+    from rankgrove.experiments.paper import EMPTY, cells_of, parse_tables
+    from rankgrove.experiments.paper_runs import Plan, Source, figures_of
+
+    if empty not in EMPTY:
+        raise unknown_name("--empty", empty, EMPTY)
+    if set_name is not None and len(directories) > 1:
+        raise ParameterError("--set must be used with one DIR. Got several.")
+    known = None if set_name is None else find_benchmark(set_name)
+    tables = parse_tables(table)
+    numbers = None if folds is None else _numbers(folds)
+    cells = cells_of(tables, _names(algorithms), _names(metrics), _peers() if peers else ())
+    budget = _budget(quick, trials, trees, seed)
+    sources = tuple(Source.open(place, known, numbers) for place in directories)
+    plan = Plan(sources, tuple(cells), out, budget, empty, n_jobs)  # type: ignore[arg-type]
+    records = _run(plan)
+    _show(tables, plan, records, figures_of(plan, records), shape)
+
+
+def _names(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _numbers(text: str) -> list[int]:
+    names = _names(text) or []
+    if not all(name.isascii() and name.isdigit() for name in names):
+        raise ParameterError(f"--folds must be numbers with commas between, as 1,2. Got {text!r}.")
+    return [int(name) for name in names]
+
+
+def _budget(quick: bool, trials: str | None, trees: int | None, seed: int) -> Budget:
+    from rankgrove.experiments.paper import FULL, QUICK, parse_trials
+
+    budget = replace(QUICK if quick else FULL, seed=seed)
+    if trials is not None:
+        n_random, n_bayesian = parse_trials(trials)
+        budget = replace(budget, n_random=n_random, n_bayesian=n_bayesian)
+    return budget if trees is None else replace(budget, max_trees=trees)
+
+
+def _peers() -> list[str]:
+    """Those that are installed."""
+    from rankgrove.experiments.paper_peers import TITLES, installed
+
+    for tool, title in TITLES.items():
+        if not installed(tool):
+            warn(f"{title} is not installed: it is left out. Install it with: pip install {tool}")
+    return [tool for tool in TITLES if installed(tool)]
+
+
+def _run(plan: Plan) -> Records:
+    from rankgrove.experiments.paper_runs import run_plan
+
+    done = 0
+
+    def tell(progress: Progress) -> None:
+        nonlocal done
+        done = progress.done
+        line(progress)
+
+    with _progress() as line:
+        try:
+            return run_plan(plan, tell, warn)
+        except KeyboardInterrupt:
+            pass
+    say(
+        f"interrupted after {done:,} of {count(plan.total, 'cell')}, which are in {plan.out}: the "
+        f"same command goes on from there."
+    )
+    raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """Shows how a run is going on stderr: a line a cell, and on a terminal what is under way."""
+    from rich.console import Console
+
+    # A line has words of its own in square brackets, and numbers that need no colour.
+    console = Console(file=sys.stderr, markup=False, highlight=False, soft_wrap=True)
+
+    def tell(progress: Progress) -> None:
+        of = f"{progress.done:,} of {progress.total:,}"
+        record = progress.record
+        if record is None:
+            if status is not None:
+                status.update(f"{of} cells done; {progress.what}")
+        else:
+            console.print(
+                f"{of}: {progress.what}: {100 * record['test']:.2f}, "
+                f"{count(record['trees'], 'tree')}, {record['seconds']:,.1f} s of CPU"
+            )
+
+    if not console.is_terminal:
+        status = None
+        yield tell
+        return
+    with console.status("reading") as status:
+        yield tell
+
+
+def _show(
+    tables: Sequence[Table], plan: Plan, records: Records, figures: Figures, shape: str
+) -> None:
+    from rankgrove.experiments.paper_tables import (
+        against_peers,
+        make_grids,
+        say_peers,
+        to_json,
+        to_latex,
+        to_markdown,
+    )
+
+    sets = {source.name: source.paper_name for source in plan.sources}
+    grids = [grid for one in tables for grid in make_grids(one, plan.cells, figures, sets)]
+    pairs = against_peers(plan.cells, figures, list(sets))
+    notes = [*_notes(plan, grids), *([say_peers(pairs)] if pairs else [])]
+    if shape == "json":
+        show_json(
+            {
+                "budget": asdict(plan.budget),
+                "empty": plan.empty,
+                "sets": [_describe(plan, at) for at in range(len(plan.sources))],
+                "tables": [to_json(grid) for grid in grids],
+                "peers": pairs,
+                "cells": [_describe_cell(key, record) for key, record in records.items()],
+            }
+        )
+    elif shape == "table":
+        for grid in grids:
+            _show_grid(grid)
+        show(*notes)
+    else:
+        texts = [to_markdown(grid) if shape == "markdown" else to_latex(grid) for grid in grids]
+        shown = "\n".join(f"% {note}" for note in notes) if shape == "latex" else " ".join(notes)
+        show("\n\n".join([*texts, shown]))
+
+
+def _show_grid(grid: Grid) -> None:
+    """The table, on a terminal in as many pieces as its width asks for."""
+    from rankgrove.experiments.paper_tables import plain_rows
+
+    header, rows = plain_rows(grid)
+    show(heading(grid.title))
+    for chosen in _pieces([[*header], *rows]):
+        names = [header[at] for at in chosen]
+        table = make_table(*names, right=names[1:])
+        for row in rows:
+            table.add_row(*(row[at] for at in chosen))
+        show(table, "")
+
+
+def _pieces(lines: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Which columns to show at a time; the first one, of names, each time."""
+    widths = [max(map(len, column)) + 2 for column in zip(*lines, strict=True)]
+    most = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths)
+    pieces: list[list[int]] = []
+    for at in range(1, len(widths)):
+        if not pieces or sum(widths[column] for column in pieces[-1]) + widths[at] > most:
+            pieces.append([0])
+        pieces[-1].append(at)
+    return pieces
+
+
+def _notes(plan: Plan, grids: Sequence[Grid]) -> list[str]:
+    """What one has to know to read the tables."""
+    kinds = {grid.table.kind for grid in grids}
+    folds = ", ".join(
+        f"{source.name} {'fold' if len(source.folds) == 1 else 'folds'} "
+        f"{', '.join(str(fold.number) for fold in source.folds)}"
+        for source in plan.sources
+    )
+    counted = {
+        "paper": "1 in NDCG, as the paper's figures imply, and 0 in the others",
+        "skip": "not at all, unlike in the NDCG of the paper, where they are 1",
+    }.get(plan.empty, plan.empty)
+    notes = [
+        f"Our tables: {plan.budget}. The paper's: 20 random and 80 Bayesian trials, up to 1,000 "
+        f"trees.",
+        f"Metrics times 100, means over all test queries of {folds}; ties are resolved against the "
+        f"model, and queries without a relevant document count {counted}.",
+    ]
+    if "values" in kinds:
+        notes.append(
+            "Marked are the best on a data set and what is not significantly below it (paired "
+            "one-tailed t-test over queries, p < 0.05)."
+        )
+    if any(cell.row.algorithm == "lambdamart-leafwise" for cell in plan.cells):
+        notes.append("Beside leaf-wise LambdaMART stands the paper's LightGBM.")
+    if "relative" in kinds:
+        notes.append(
+            "Percent by which 100 - M is above that of one neighbour; the paper's are computed "
+            "from its tables 6 to 9."
+        )
+    if "gap" in kinds:
+        notes.append("The gap is train less test.")
+    return notes
+
+
+def _describe(plan: Plan, at: int) -> dict[str, Any]:
+    source = plan.sources[at]
+    return {
+        "name": source.name,
+        "benchmark": source.benchmark.name if source.benchmark else None,
+        "folds": [fold.number for fold in source.folds],
+    }
+
+
+def _describe_cell(key: tuple[str, int, str], record: dict[str, Any]) -> dict[str, Any]:
+    """A cell without the values of its queries, and without its time, which no two runs share."""
+    left_out = {"values", "seconds", "mark"}
+    kept = {name: value for name, value in record.items() if name not in left_out}
+    return {"set": key[0], "fold": key[1], **kept}
+
+
+def _show_list(shape: str) -> None:
+    """The public sets: what is in them, where they are, what to check."""
+    from rankgrove.data.benchmarks import BENCHMARKS
+
+    if shape == "json":
+        show_json({name: asdict(one) for name, one in BENCHMARKS.items()})
+        return
+    numeric = ["features", "grades", "folds", "queries", "documents"]
+    table = make_table("set", "in the paper", *numeric, right=numeric)
+    for one in BENCHMARKS.values():
+        queries, documents = (
+            " / ".join(f"{size:,}" for size in sizes) for sizes in (one.queries, one.documents)
+        )
+        in_paper = one.title if one.top_grade == 4 else "-"
+        table.add_row(
+            one.name, in_paper, str(one.features), f"0-{one.top_grade}", str(one.folds), queries,
+            documents,
+        )  # fmt: skip
+    show(table, "", "Sizes are of train / vali / test, of the first of several folds, or of all.")
+    for one in BENCHMARKS.values():
+        show("", heading(one.name), f"  from    {one.source}", f"  get it  {one.steps}")
+        show(f"  files   {one.files}")
+        if one.remark:
+            show(f"  note    {one.remark}")
+    show(
+        "",
+        "Read what was downloaded with 'rankgrove inspect', and compare its sizes with the table; "
+        "'rankgrove paper' does so, and warns.",
+    )

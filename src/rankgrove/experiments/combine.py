@@ -1,0 +1,303 @@
+"""Combine rankers: the best weight between two, exactly, and weights of several.
+
+The metric of `alpha * first + (1 - alpha) * second` changes at finitely many alphas only
+(Burges 2010, section 7.1). All of them are found, so the best alpha is the best of all alphas and
+not of a grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankgrove.data.dataset import Dataset, as_floats
+from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.experiments.alpha_steps import TwoRankers
+from rankgrove.experiments.best_alpha import ROUNDING, find_best_alpha
+from rankgrove.experiments.combined import CombinedModel, common_schema, weigh_models
+from rankgrove.experiments.curve import Curve
+from rankgrove.metrics.base import Floats, Metric
+from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.spec import parse_metric
+from rankgrove.model.model import Model
+
+METHODS = ("sweep", "lambdamart")
+
+# Differences of larger scores would overflow.
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The best of all `alpha * first + (1 - alpha) * second`, alpha from 0 to 1.
+
+    Attributes
+    ----------
+    metric
+        What was maximised.
+    alpha
+        The share of the first ranker: in the middle of `interval`.
+    value
+        What `evaluate` gives for the combined scores.
+    interval
+        Around alpha, where all have this value; one point where only that one has.
+    first_value, second_value
+        What either ranker has alone.
+    curve
+        The whole step function; it may have millions of steps.
+    models
+        The two models, if models were given.
+    """
+
+    metric: Metric
+    alpha: float
+    value: float
+    interval: tuple[float, float]
+    first_value: float
+    second_value: float
+    curve: Curve = field(repr=False)
+    models: tuple[Model, Model] | None = field(default=None, repr=False)
+
+    def to_model(self) -> Model:
+        """One model with the trees of both, which scores as the combination does."""
+        if self.models is None:
+            raise ParameterError("a combined model must be made of models. Got scores.")
+        return weigh_models(self.models, (self.alpha, 1.0 - self.alpha))
+
+
+@dataclass(frozen=True)
+class CombinedRankers:
+    """Several rankers combined.
+
+    Attributes
+    ----------
+    metric
+        What was maximised.
+    method
+        "sweep" or "lambdamart".
+    values
+        What each ranker has alone.
+    weights
+        The weight of each, 0 or more, 1 in all; None for lambdamart, which has none.
+    value
+        What `evaluate` gives for the combined scores.
+    scores
+        The combined scores of the data.
+    model
+        What gives them: one model, if all rankers are models of the same features; else None.
+    """
+
+    metric: Metric
+    method: str
+    values: dict[str, float]
+    weights: dict[str, float] | None
+    value: float
+    scores: Floats = field(repr=False)
+    model: Model | CombinedModel | None = field(default=None, repr=False)
+
+
+def combine_two(
+    data: Dataset,
+    first: ArrayLike | Model,
+    second: ArrayLike | Model,
+    metric: str | Metric = "ndcg@10",
+    *,
+    n_jobs: int | None = None,
+) -> Combination:
+    r"""The alpha that maximises a metric of :math:`\alpha s_1 + (1 - \alpha) s_2`, exactly.
+
+    Documents i and j of a query trade ranks where
+    :math:`\alpha (s_{1i} - s_{1j}) = (1 - \alpha) (s_{2j} - s_{2i})`. Between these alphas nothing
+    changes, so all steps of all queries, sorted and added up, are the whole curve. Documents whose
+    two scores are the same tie everywhere and stand as the metric's policy on ties says; where
+    others tie, at a step or at 0 or 1, the point is a candidate of its own.
+
+    Queries that `empty=skip` leaves out stay out, and the weights of queries count. Among equal
+    values the widest interval is taken. The alpha is the best on these data: measure it on others.
+
+    Parameters
+    ----------
+    data
+        Judged documents.
+    first, second
+        Scores, one a document and finite, or models that give them.
+    metric
+        Any metric; all but those of the user's own are followed from step to step.
+    n_jobs
+        Threads; the result has the same bits for any number.
+
+    Examples
+    --------
+    >>> data = Dataset.from_arrays([[0.0]] * 4, [1, 1, 0, 0], qid=[1, 1, 1, 1])
+    >>> best = combine_two(data, [5, 1, 4, 0], [1, 5, 0, 4], "map")
+    >>> best.first_value < best.value > best.second_value, best.value
+    (True, 1.0)
+    >>> round(best.alpha, 9), [round(end, 9) for end in best.interval]
+    (0.5, [0.375, 0.625])
+    """
+    _check_data(data)
+    chosen = parse_metric(metric)
+    names = ("the first ranker", "the second ranker")
+    scores = [_scores_of(*pair, data, n_jobs) for pair in zip(names, (first, second), strict=True)]
+    best, curve, ends = find_best_alpha(TwoRankers(data, scores[0], scores[1], chosen, n_jobs))
+    models = (first, second) if isinstance(first, Model) and isinstance(second, Model) else None
+    return Combination(chosen, best.alpha, best.value, best.interval, *ends, curve, models)
+
+
+def combine(
+    data: Dataset,
+    candidates: Mapping[str, ArrayLike | Model],
+    metric: str | Metric = "ndcg@10",
+    *,
+    method: Literal["sweep", "lambdamart"] = "sweep",
+    rounds: int = 10,
+    seed: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    n_jobs: int | None = None,
+) -> CombinedRankers:
+    """Combine several rankers: by weights, or by trees on their scores.
+
+    `sweep` starts with the best ranker alone and takes one ranker after the other: the best share
+    between it and all the others as they are, exactly as in `combine_two`. It ends when no share
+    of any ranker brings more, so the result is never worse than the best ranker, and no change of
+    one weight makes it better. Weights are 0 or more. `lambdamart` trains a Ranker for the metric
+    with the scores as its features.
+
+    Parameters
+    ----------
+    data
+        Judged documents, best ones that the rankers were not trained on.
+    candidates
+        Two or more, by name: scores, one a document, or models.
+    metric
+        As for `combine_two`.
+    method
+        "sweep" or "lambdamart".
+    rounds
+        How often all rankers are taken at most, for sweep.
+    seed
+        Of the order in which rankers are taken, or of the training.
+    parameters
+        Of the `Ranker` for lambdamart.
+    n_jobs
+        Threads; the result has the same bits for any number.
+
+    Examples
+    --------
+    >>> data = Dataset.from_arrays([[0.0]] * 3, [1, 0, 2], qid=[1, 1, 1])
+    >>> found = combine(data, {"a": [3, 2, 1], "b": [0, 1, 2], "c": [0, 0, 1]}, "mrr(relevant>=2)")
+    >>> found.value, found.weights
+    (1.0, {'a': 0.0, 'b': 1.0, 'c': 0.0})
+    """
+    _check_data(data)
+    if method not in METHODS:
+        raise unknown_name("method", str(method), METHODS)
+    if not isinstance(candidates, Mapping) or len(candidates) < 2:
+        raise ParameterError("candidates must be two or more rankers by name. Got fewer.")
+    if parameters and method == "sweep":
+        raise ParameterError("parameters must be used with method='lambdamart'. Got 'sweep'.")
+    rounds, seed = whole_number("rounds", rounds, 1), whole_number("seed", seed, 0)
+    chosen = parse_metric(metric)
+    names = [str(name) for name in candidates]
+    scores = np.array([_scores_of(name, given, data, n_jobs) for name, given in candidates.items()])
+    values = [_measure(data, row, chosen, n_jobs) for row in scores]
+    models = [given for given in candidates.values() if isinstance(given, Model)]
+    whole = len(models) == len(names) and _share_schema(models)
+    alone = dict(zip(names, values, strict=True))
+    if method == "lambdamart":
+        top = _train_on_scores(data, scores, names, chosen, seed, parameters or {}, n_jobs)
+        combined = np.asarray(top.predict(scores.T.astype(np.float32), n_jobs=n_jobs))
+        value = _measure(data, combined, chosen, n_jobs)
+        model = CombinedModel(tuple(models), top) if whole else None
+        return CombinedRankers(chosen, method, alone, None, value, combined, model)
+    weights, value = _sweep_coordinates(data, scores, values, chosen, rounds, seed, n_jobs)
+    shares = dict(zip(names, weights.tolist(), strict=True))
+    weighed = weigh_models(models, weights) if whole else None
+    return CombinedRankers(chosen, method, alone, shares, value, weights @ scores, weighed)
+
+
+def _sweep_coordinates(
+    data: Dataset, scores: Floats, values: list[float], metric: Metric, rounds: int, seed: int,
+    n_jobs: int | None,
+) -> tuple[Floats, float]:  # fmt: skip
+    """Weights that no change of a single share makes better, or as `rounds` leaves them."""
+    n = len(scores)
+    best = int(np.argmax(values))
+    weights, value = np.eye(n)[best], values[best]
+    for turn in range(rounds):
+        gained = False
+        for ranker in np.random.default_rng([seed, turn]).permutation(n).tolist():
+            rest = weights.copy()
+            rest[ranker] = 0.0
+            if rest.sum() == 0:
+                continue
+            rest /= rest.sum()
+            two = TwoRankers(data, scores[ranker], rest @ scores, metric, n_jobs)
+            alpha = find_best_alpha(two)[0].alpha
+            tried = (1.0 - alpha) * rest
+            tried[ranker] = alpha
+            reached = _measure(data, tried @ scores, metric, n_jobs)
+            if reached > value + ROUNDING * max(1.0, abs(value)):
+                weights, value, gained = tried, reached, True
+        if not gained:
+            break
+    return weights, value
+
+
+def _train_on_scores(
+    data: Dataset, scores: Floats, names: list[str], metric: Metric, seed: int,
+    parameters: Mapping[str, Any], n_jobs: int | None,
+) -> Model:  # fmt: skip
+    from rankgrove.estimators import Ranker  # noqa: PLC0415 (brings scikit-learn, for this alone)
+
+    judged = Dataset.from_arrays(
+        scores.T.astype(np.float32), data.labels, group=data.group, weights=data.weights,
+        feature_names=names,
+    )  # fmt: skip
+    own = {"objective": "lambdamart", "metric": metric, "random_state": seed, "n_jobs": n_jobs}
+    return Ranker(**own | dict(parameters)).fit(judged).model_
+
+
+def _share_schema(models: list[Model]) -> bool:
+    try:
+        common_schema(models)
+    except DataError:
+        return False
+    return True
+
+
+def _measure(data: Dataset, scores: Floats, metric: Metric, n_jobs: int | None) -> float:
+    return evaluate(data, scores, metric, n_jobs=n_jobs)[str(metric)]
+
+
+def _check_data(data: Any) -> None:
+    if not isinstance(data, Dataset):
+        raise ParameterError(
+            f"data must be a Dataset, for its labels. Got {type(data).__name__}: make one with "
+            f"Dataset.from_arrays or from_frame."
+        )
+
+
+def _scores_of(name: str, given: Any, data: Dataset, n_jobs: int | None) -> Floats:
+    """The scores of a ranker: those of a model, or those given."""
+    if isinstance(given, Model):
+        given = given.predict(data, n_jobs=n_jobs)
+    elif hasattr(given, "predict"):
+        given = given.predict(data)
+    scores = as_floats(given, f"scores of {name}", np.float64)
+    if len(scores) != data.n_documents:
+        raise DataError(
+            f"scores of {name} must be one a document, {data.n_documents}. Got {len(scores)}."
+        )
+    wrong = ~(np.abs(scores) <= _LARGEST)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(
+            f"scores of {name} must be finite, up to {_LARGEST:g}, to be combined. "
+            f"Got {scores[row]} at row {row}."
+        )
+    return scores

@@ -1,0 +1,415 @@
+"""The generalisation gap: how much better a model is on what it was trained on than on new queries.
+
+As tables 22 to 25 of the paper, "train" is the mean of a metric over the training queries and
+"gap" is that less the mean over the test queries: a smaller gap is better generalisation. The
+learning curve has both after each number of trees.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankgrove.data.dataset import Dataset
+from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.experiments import significance, tables
+from rankgrove.experiments.combined import load_any_model
+from rankgrove.experiments.compare import DEFAULT_METRICS, score_candidates
+from rankgrove.experiments.measured import naming
+from rankgrove.metrics.base import Floats, Metric
+from rankgrove.metrics.evaluate import Evaluation, evaluate
+from rankgrove.metrics.spec import parse_metrics
+from rankgrove.model.inputs import base_of, features_of
+from rankgrove.model.model import Model
+from rankgrove.trees.ensemble import Ensemble
+from rankgrove.trees.predict import Scorer
+
+# A curve has about so many points where nothing else is asked for.
+_POINTS = 50
+
+_COLOURS = ("#2e7d32", "#c2571a", "#1565c0", "#8e24aa", "#6d4c41", "#00838f", "#ad1457", "#455a64")
+
+
+class GapRow(NamedTuple):
+    """One candidate under one metric: train less test, with the interval of that difference."""
+
+    name: str
+    metric: str
+    train: float
+    test: float
+    gap: float
+    low: float
+    high: float
+
+
+class Curve(NamedTuple):
+    """The means of one metric on train and on test after each number of trees."""
+
+    n_trees: list[int]
+    train: list[float]
+    test: list[float]
+
+    @property
+    def peak(self) -> int:
+        """The number of trees with the highest mean on test; the first of several."""
+        return self.n_trees[int(np.argmax(self.test))]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gap:
+    """What `generalisation_gap` gives. Prints as a table.
+
+    Attributes
+    ----------
+    rows
+        One a candidate and metric.
+    curves
+        For each candidate that has trees, for each metric, its learning curve.
+    confidence
+        Of the intervals.
+    """
+
+    rows: list[GapRow]
+    curves: dict[str, dict[str, Curve]]
+    confidence: float = 0.95
+
+    def row(self, name: str, metric: str) -> GapRow:
+        for row in self.rows:
+            if (row.name, row.metric) == (name, metric):
+                return row
+        known = [f"{row.name} by {row.metric}" for row in self.rows]
+        raise unknown_name("a row", f"{name} by {metric}", known)
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the rows of the table, as text."""
+        header = ["metric", "candidate", "train", "test", "gap",
+                  f"{100 * self.confidence:g} % interval", "trees", "test peaks at"]  # fmt: skip
+        rows = []
+        for row in sorted(self.rows, key=lambda row: self._metrics().index(row.metric)):
+            curve = self.curves.get(row.name, {}).get(row.metric)
+            rows.append(
+                [
+                    row.metric,
+                    row.name,
+                    f"{row.train:.4f}",
+                    f"{row.test:.4f}",
+                    f"{row.gap:+.4f}",
+                    tables.show_interval(row.low, row.high),
+                    str(curve.n_trees[-1]) if curve else "",
+                    str(curve.peak) if curve else "",
+                ]
+            )
+        return header, rows
+
+    def _metrics(self) -> list[str]:
+        return list(dict.fromkeys(row.metric for row in self.rows))
+
+    def __str__(self) -> str:
+        return tables.aligned(*self.cells(), left=(0, 1))
+
+    def __repr__(self) -> str:
+        return f"<Gap: {len(self.rows)} rows, {len(self.curves)} with curves>"
+
+    def to_markdown(self, *, percent: bool = False) -> str:
+        """A row a candidate, and "train" and "gap" for each metric, as the paper has it."""
+        metrics = self._metrics()
+        header = ["candidate", *(f"{m} {what}" for m in metrics for what in ("train", "gap"))]
+        factor, digits = (100, 2) if percent else (1, 4)
+        rows = []
+        for name in dict.fromkeys(row.name for row in self.rows):
+            found = [self.row(name, metric) for metric in metrics]
+            values = [value for row in found for value in (row.train, row.gap)]
+            rows.append([name, *(f"{factor * value:.{digits}f}" for value in values)])
+        return tables.markdown(header, rows) + "\n"
+
+    def to_csv(self) -> str:
+        """A line a candidate and metric, with all digits."""
+        return tables.csv_text(list(GapRow._fields), self.rows)
+
+    def curves_csv(self) -> str:
+        """A line a candidate, metric and number of trees: the means on train and on test."""
+        lines = (
+            (name, metric, *point)
+            for name, curves in self.curves.items()
+            for metric, curve in curves.items()
+            for point in zip(*curve, strict=True)
+        )
+        return tables.csv_text(["name", "metric", "n_trees", "train", "test"], lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "confidence": self.confidence,
+            "rows": [
+                {name: tables.plain(value) for name, value in row._asdict().items()}
+                for row in self.rows
+            ],
+            "curves": {
+                name: {metric: curve._asdict() for metric, curve in curves.items()}
+                for name, curves in self.curves.items()
+            },
+        }
+
+    def to_svg(self) -> str:
+        """The learning curves as a picture, a panel a metric: test drawn through, train dashed."""
+        if not self.curves:
+            raise DataError(
+                "a learning curve must be of a candidate with trees. Got none: give a Model, its "
+                "file or a fitted Ranker."
+            )
+        return _draw(self.curves, self._metrics())
+
+
+def generalisation_gap(
+    candidates: Any,
+    train: Dataset,
+    test: Dataset,
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    *,
+    every: int | None = None,
+    confidence: float = 0.95,
+    preset: str | None = None,
+    n_jobs: int | None = None,
+) -> Gap:
+    """Measure candidates on what they were trained on and on new queries.
+
+    Parameters
+    ----------
+    candidates
+        One of, or a mapping from names to: a `Model` or the path of its file, a fitted `Ranker`,
+        anything with `predict`, a function from features to scores, or a pair of scores
+        (of train, of test).
+    train, test
+        The queries of training, and others.
+    metrics, preset
+        As for `evaluate`.
+    every
+        The learning curve has a point every so many trees and at the last one; by default about
+        50 points. Candidates without trees have no curve.
+    confidence
+        Of the interval of the gap: train and test are independent samples of queries, so it is
+        Welch's, (m1 - m2) -+ t sqrt(e1^2 + e2^2) with e the standard errors. Weights of queries
+        count as in `evaluate`.
+    n_jobs
+        Threads; the result has the same bits for any number.
+
+    >>> from rankgrove import Ranker, make_web_search
+    >>> train, test = make_web_search(60, 16).split(0.5, 0.5)
+    >>> gap = generalisation_gap(Ranker(n_estimators=6).fit(train), train, test, "map", every=2)
+    >>> gap.curves["model"]["map"].n_trees
+    [0, 2, 4, 6]
+    >>> gap.row("model", "map").gap > 0
+    True
+    """
+    whole_number("every", every, 1, none=True)
+    chosen = parse_metrics(
+        [metrics] if isinstance(metrics, (str, Metric)) else metrics, preset=preset
+    )
+    named = candidates if isinstance(candidates, Mapping) else {"model": candidates}
+    if not named:
+        raise ParameterError("at least one candidate must be given. Got none.")
+    parts = {"train": train, "test": test}
+    for part, data in parts.items():
+        if not isinstance(data, Dataset):
+            raise ParameterError(f"{part} must be a Dataset. Got {type(data).__name__}.")
+    loaded = {str(name): _load(candidate) for name, candidate in named.items()}
+    scores = {
+        part: score_candidates(data, {n: _side(n, c, part) for n, c in loaded.items()}, n_jobs)
+        for part, data in parts.items()
+    }
+    rows = []
+    for name in loaded:
+        tabled = [
+            evaluate(data, scores[part][name], chosen, n_jobs=n_jobs)
+            for part, data in parts.items()
+        ]
+        rows += [
+            _gap_row(name, str(metric), tabled, (train.weights, test.weights), confidence)
+            for metric in chosen
+        ]
+    curves = {
+        name: _curves(model, parts, chosen, every, n_jobs)
+        for name, candidate in loaded.items()
+        if (model := _trees_of(candidate)) is not None
+    }
+    return Gap(rows, curves, confidence)
+
+
+def prefix_scores(
+    model: Model, data: Dataset, n_trees: Sequence[int], n_jobs: int | None = None
+) -> Iterator[Floats]:
+    """The scores by the first so many trees, for rising numbers; each tree is gone through once.
+
+    They have the bits of `Model.predict` with that number of trees.
+    """
+    encoded = model.schema.encode(features_of(data, model.schema))
+    base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
+    scores = np.zeros(len(encoded)) if base is None else base
+    done = 0
+    for number in n_trees:
+        part = _between(model.ensemble, done, number)
+        scores = Scorer(part).score(encoded, n_jobs=n_jobs, base=scores)
+        done = number
+        yield scores
+
+
+def _between(trees: Ensemble, first: int, last: int) -> Ensemble:
+    """The trees from one number to before another, sharing memory."""
+    splits = slice(int(trees.split_offsets[first]), int(trees.split_offsets[last]))
+    leaves = slice(splits.start + first, splits.stop + last)
+    arrays = trees.arrays()
+    shared = {"category_sets": arrays.pop("category_sets")}
+    shared["split_offsets"] = arrays.pop("split_offsets")[first : last + 1] - splits.start
+    for name, array in arrays.items():
+        shared[name] = array[leaves if name in ("value", "count") else splits]
+    return Ensemble(**shared)
+
+
+def _load(candidate: Any) -> Any:
+    return load_any_model(candidate) if isinstance(candidate, (str, PathLike)) else candidate
+
+
+def _trees_of(candidate: Any) -> Model | None:
+    model = getattr(candidate, "model_", candidate)
+    return model if isinstance(model, Model) else None
+
+
+def _side(name: str, candidate: Any, part: str) -> Any:
+    """What scores a part: the candidate itself, or the scores that it is for this part."""
+    if hasattr(candidate, "predict") or callable(candidate):
+        return candidate
+    if isinstance(candidate, tuple) and len(candidate) == 2:
+        return candidate[part == "test"]
+    raise ParameterError(
+        f"{name} must be a model, a function or a pair of scores, of train and of test. Got "
+        f"{type(candidate).__name__}."
+    )
+
+
+def _gap_row(
+    name: str,
+    metric: str,
+    tabled: Sequence[Evaluation],
+    weights: tuple[ArrayLike | None, ArrayLike | None],
+    confidence: float,
+) -> GapRow:
+    samples = []
+    for part, table, weight in zip(("train", "test"), tabled, weights, strict=True):
+        with naming(f"{metric} on {part}"):
+            samples.append(significance.sample_of(table.per_query(metric), weight))
+    low, high = difference_interval(samples[0], samples[1], confidence)
+    train, test = (significance.moments(sample).mean for sample in samples)
+    return GapRow(name, metric, train, test, train - test, low, high)
+
+
+def difference_interval(
+    a: significance.Sample, b: significance.Sample, confidence: float
+) -> tuple[float, float]:
+    """Welch's interval of the difference of the means of two independent samples."""
+    (mean_a, error_a, _), (mean_b, error_b, _) = significance.moments(a), significance.moments(b)
+    difference = mean_a - mean_b
+    squares = error_a**2, error_b**2
+    if sum(squares) == 0.0:
+        return difference, difference
+    parts = squares[0] ** 2 / (a.size - 1) + squares[1] ** 2 / (b.size - 1)
+    reach = significance.t_quantile(confidence, sum(squares) ** 2 / parts) * math.sqrt(sum(squares))
+    return difference - reach, difference + reach
+
+
+def _curves(
+    model: Model,
+    parts: Mapping[str, Dataset],
+    metrics: Sequence[Metric],
+    every: int | None,
+    n_jobs: int | None,
+) -> dict[str, Curve]:
+    step = every or max(1, math.ceil(model.n_trees / _POINTS))
+    points = [*range(0, model.n_trees, step), model.n_trees]
+    means: dict[str, dict[str, list[float]]] = {str(m): {p: [] for p in parts} for m in metrics}
+    for part, data in parts.items():
+        for scores in prefix_scores(model, data, points, n_jobs):
+            table = evaluate(data, scores, metrics, n_jobs=n_jobs)
+            for metric, mean in table.items():
+                means[metric][part].append(mean)
+    return {metric: Curve(points, **by_part) for metric, by_part in means.items()}
+
+
+# Of the picture: a panel, where the first one is, from one to the next, and a line of the legend.
+_WIDTH, _HEIGHT, _LEFT, _STEP, _LINE = 320.0, 220.0, 64.0, 420.0, 18
+
+
+def _draw(curves: Mapping[str, Mapping[str, Curve]], metrics: Sequence[str]) -> str:
+    """A picture of its own: panels side by side, a colour a candidate."""
+    width = _STEP * len(metrics)
+    top = 60.0 + _LINE * len(curves)
+    height = top + _HEIGHT + 56
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'font-family="sans-serif" font-size="12" role="img" aria-label="Learning curves">',
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#fff"/>',
+        '<text x="16" y="20">test drawn through, train dashed</text>',
+    ]
+    for place, name in enumerate(curves):
+        y = 20 + _LINE * (place + 1)
+        lines.append(
+            f'<path d="M16 {y - 4}h20" stroke="{_COLOURS[place % len(_COLOURS)]}" '
+            f'stroke-width="2"/><text x="42" y="{y}">{html.escape(name)}</text>'
+        )
+    for place, metric in enumerate(metrics):
+        own = {name: of[metric] for name, of in curves.items()}
+        lines += _draw_panel(_LEFT + _STEP * place, top, metric, own)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _text(x: float, y: float, text: str, more: str = 'text-anchor="middle"') -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{html.escape(text)}</text>'
+
+
+def _draw_panel(left: float, top: float, metric: str, curves: Mapping[str, Curve]) -> list[str]:
+    values = [value for curve in curves.values() for value in (*curve.train, *curve.test)]
+    ticks = _ticks(min(values), max(values))
+    low, high = ticks[0], ticks[-1]
+    most = max(1, *(curve.n_trees[-1] for curve in curves.values()))
+    bottom = top + _HEIGHT
+
+    def height_of(value: float) -> float:
+        return bottom - (value - low) / (high - low) * _HEIGHT
+
+    lines = [
+        _text(left, top - 14, metric, 'font-weight="bold"'),
+        _text(left + _WIDTH / 2, bottom + 38, "trees"),
+        _text(left, bottom + 18, "0"),
+        _text(left + _WIDTH, bottom + 18, f"{most:,}"),
+    ]
+    for value in ticks:
+        y = height_of(value)
+        lines.append(f'<path d="M{left:.1f} {y:.1f}h{_WIDTH:.1f}" stroke="#ddd"/>')
+        lines.append(_text(left - 6, y + 4, f"{value:.4g}", 'text-anchor="end"'))
+    axes = f"M{left:.1f} {top:.1f}V{bottom:.1f}H{left + _WIDTH:.1f}"
+    lines.append(f'<path d="{axes}" fill="none" stroke="#444"/>')
+    for place, curve in enumerate(curves.values()):
+        colour = _COLOURS[place % len(_COLOURS)]
+        for means, dash in ((curve.train, ' stroke-dasharray="5 4"'), (curve.test, "")):
+            path = "L".join(
+                f"{left + number / most * _WIDTH:.1f} {height_of(mean):.1f}"
+                for number, mean in zip(curve.n_trees, means, strict=True)
+            )
+            stroke = f'stroke="{colour}" stroke-width="2"{dash}'
+            lines.append(f'<path d="M{path}" fill="none" {stroke}/>')
+    return lines
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Four to eight round numbers that take in both."""
+    span = max(high - low, 1e-6)
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= 6)
+    first, last = math.floor(low / step), max(math.ceil(high / step), math.floor(low / step) + 1)
+    return [number * step for number in range(first, last + 1)]

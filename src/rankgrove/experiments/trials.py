@@ -1,0 +1,360 @@
+"""One trial of `tune`: its parameters drawn, its trees grown on all parts, its record."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+
+import numpy as np
+
+from rankgrove.boosting.binned import SharedBins
+from rankgrove.boosting.loop import Training
+from rankgrove.boosting.parameters import Parameters
+from rankgrove.data.dataset import Dataset
+from rankgrove.data.frames import Backend
+from rankgrove.errors import DataError, MissingExtraError, ParameterError, unknown_name
+from rankgrove.experiments.spaces import Choices, Range, Space
+from rankgrove.experiments.studies import NUMBER, import_optuna
+from rankgrove.metrics.base import Metric
+from rankgrove.metrics.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+State = Literal["complete", "pruned"]
+
+# Pruning looks at a trial so many times, at most.
+_LOOKS = 20
+# And not before this part of its trees: the first ones say little of what is to come.
+_WARM_UP = 10
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one choice of parameters.
+
+    Attributes
+    ----------
+    number
+        Its place in the study, from 0.
+    state
+        `complete`, or `pruned` if it was given up.
+    value
+        The best value of the metric on validation.
+    n_trees, n_grown
+        With how many trees, and how many were grown.
+    parameters
+        What was drawn.
+    drawn_by
+        `random`, `tpe` or `gp`.
+    seconds
+        How long it took.
+    """
+
+    number: int
+    state: State
+    value: float
+    n_trees: int
+    n_grown: int
+    parameters: dict[str, Any]
+    drawn_by: str
+    seconds: float
+
+    @classmethod
+    def from_study(cls, trial: FrozenTrial) -> Trial:
+        """The trial that a study keeps."""
+        noted = trial.user_attrs
+        return cls(
+            number=noted[NUMBER],
+            state="pruned" if trial.state.name == "PRUNED" else "complete",
+            value=float(noted["value"]),
+            n_trees=noted["n_trees"],
+            n_grown=noted["n_grown"],
+            parameters=dict(trial.params),
+            drawn_by=noted["drawn_by"],
+            seconds=noted["seconds"],
+        )
+
+
+class TrialTable(Sequence[Trial]):
+    """The trials in their order. Prints as a table, the best one marked."""
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._trials = list(trials)
+
+    @overload
+    def __getitem__(self, at: int) -> Trial: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Trial]: ...
+    def __getitem__(self, at: int | slice) -> Trial | list[Trial]:
+        return self._trials[at]
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial of the highest value, the first one if several."""
+        complete = [trial for trial in self._trials if trial.state == "complete"]
+        if not complete:
+            raise DataError("a study must have a complete trial to have a best one. Got none.")
+        return max(complete, key=lambda trial: trial.value)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """A column a list; parameters have columns of their own."""
+        names = list(dict.fromkeys(name for trial in self._trials for name in trial.parameters))
+        columns: dict[str, list[Any]] = {
+            field: [getattr(trial, field) for trial in self._trials]
+            for field in ("number", "state", "value", "n_trees", "n_grown", "drawn_by", "seconds")
+        }
+        for name in names:
+            columns[name] = [trial.parameters.get(name) for trial in self._trials]
+        return columns
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """A data frame of pandas, polars or pyarrow with a row a trial."""
+        import narwhals as nw  # noqa: PLC0415 (24 ms, for few)
+
+        known = get_args(Backend)
+        if backend not in known:
+            raise unknown_name("backend", str(backend), known)
+        try:
+            importlib.import_module(backend)
+        except ImportError as error:
+            raise MissingExtraError(
+                f"to_frame with backend={backend!r} needs the package {backend!r}, which is not "
+                f"installed. Install it with: pip install {backend}"
+            ) from error
+        return nw.from_dict(self.to_dict(), backend=backend).to_native()
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        header, *rows = self._cells()
+        lines = [header, ["---"] * len(header), *rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def __str__(self) -> str:
+        lines = self._cells()
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+            for line in lines
+        )
+
+    def _cells(self) -> list[list[str]]:
+        columns = self.to_dict()
+        del columns["seconds"], columns["n_grown"]
+        best = self.best.number if any(t.state == "complete" for t in self._trials) else -1
+        names = {"number": "trial", "n_trees": "trees", "drawn_by": "drawn by"}
+        header = [names.get(name, name) for name in columns]
+        rows = [
+            [f"{number}{'*' if number == best else ''}", *(_shown(cell) for cell in cells)]
+            for number, *cells in zip(*columns.values(), strict=True)
+        ]
+        return [header, *rows]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Data to train on with those to validate on, and their bins, which all trials share.
+
+    Attributes
+    ----------
+    weight
+        What the queries that validation counts weigh in all: the part's share in the mean.
+    """
+
+    train: Dataset
+    valid: Dataset
+    weight: float
+    bins: SharedBins
+
+
+def make_parts(
+    train: Dataset, valid: Dataset | None, folds: int | None, metric: Metric, seed: int
+) -> list[Part]:
+    """The training data with the validation set, or the folds of the training data."""
+    if valid is not None:
+        pairs: list[tuple[str, Dataset, Dataset]] = [("the validation set", train, valid)]
+    else:
+        found = train.folds(5 if folds is None else folds, seed=seed)
+        pairs = [(f"fold {number}", *pair) for number, pair in enumerate(found, start=1)]
+    parts = []
+    for name, training, held_out in pairs:
+        try:
+            # Any scores show which queries count.
+            values = evaluate(held_out, np.zeros(held_out.n_documents), metric).per_query(
+                str(metric)
+            )
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+        weights = np.ones(len(values)) if held_out.weights is None else held_out.weights
+        weight = float(weights[~np.isnan(values)].sum())
+        parts.append(Part(training, held_out, weight, SharedBins()))
+    return parts
+
+
+def grow(parts: Sequence[Part], parameters: Parameters, n_jobs: int | None) -> Iterator[float]:
+    """Add tree after tree to a run on each part; the mean value over all queries after each."""
+    runs = [
+        Training(
+            part.train, {"valid": part.valid}, parameters, shared_bins=part.bins, n_jobs=n_jobs
+        )
+        for part in parts
+    ]
+    weights = [part.weight for part in parts]
+    for n_trees in range(1, parameters.n_estimators + 1):
+        for run in runs:
+            run.run([_stop])
+            if run.interrupted:
+                raise KeyboardInterrupt
+        if all(len(run.trees) < n_trees for run in runs):
+            return
+        if len(runs) == 1:
+            yield runs[0].validation.watched[-1]
+        else:
+            yield float(np.average([run.validation.watched[-1] for run in runs], weights=weights))
+
+
+def _stop(_: Training) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How trials are drawn and run.
+
+    Attributes
+    ----------
+    rounds
+        Trees without a better value after which a trial ends, or None.
+    """
+
+    base: Parameters
+    space: Space
+    n_random: int
+    sampler: str
+    prune: bool
+    rounds: int | None
+    seed: int
+
+    def drawn_by(self, number: int) -> str:
+        """How a trial is drawn."""
+        return "random" if number < self.n_random else self.sampler
+
+    def prunes(self, number: int) -> bool:
+        """Whether a trial may be given up: random ones show how much is gained late."""
+        return self.prune and number >= max(1, self.n_random)
+
+
+# Told after each tree of a trial what it has reached: the number of trees, the best value so far.
+Watch = Callable[[int, float], None]
+
+
+def run_trial(
+    protocol: Protocol,
+    finished: Sequence[FrozenTrial],
+    parts: Sequence[Part],
+    watch: Watch,
+    n_jobs: int | None = None,
+) -> FrozenTrial:
+    """The next trial, finished. It depends on the protocol, the data and the trials before only.
+
+    Optuna sees a study in memory of the trials before, and nothing of a trial that did not end.
+    """
+    optuna = import_optuna()
+    start = time.perf_counter()
+    number, most = len(finished), protocol.base.n_estimators
+    study = optuna.create_study(direction="maximize", sampler=_make_sampler(protocol, number))
+    study.add_trials(finished)
+    trial = study.ask(_distributions(protocol.space))
+    parameters = _with_drawn(protocol.base, trial.params, number)
+    every = max(1, most // _LOOKS)
+    best, at, n_grown, steps, pruned = -np.inf, 0, 0, {}, False
+    for value in grow(parts, parameters, n_jobs):
+        n_grown += 1
+        if value > best:
+            best, at = value, n_grown
+        watch(n_grown, best)
+        if n_grown % every == 0:
+            steps[n_grown] = best
+            late = n_grown >= most // _WARM_UP and protocol.prunes(number)
+            pruned = late and is_hopeless(n_grown, best, finished)
+        if pruned or (protocol.rounds is not None and n_grown - at >= protocol.rounds):
+            break
+    states = optuna.trial.TrialState
+    made: FrozenTrial = optuna.trial.create_trial(
+        state=states.PRUNED if pruned else states.COMPLETE,
+        value=best,
+        params=trial.params,
+        distributions=trial.distributions,
+        intermediate_values=steps,
+        user_attrs={
+            NUMBER: number, "drawn_by": protocol.drawn_by(number), "value": best, "n_trees": at,
+            "n_grown": n_grown, "seconds": time.perf_counter() - start,
+        },
+    )  # fmt: skip
+    return made
+
+
+def is_hopeless(n_trees: int, best: float, finished: Sequence[FrozenTrial]) -> bool:
+    """Whether a trial with this best value after so many trees can be given up.
+
+    It can if it would have to gain more from here on than any complete trial has gained from the
+    same number of trees on, in order to reach the best of them. A small learning rate gains late,
+    so that trials are not judged by what others have reached with as many trees.
+    """
+    complete = [trial for trial in finished if trial.state.name == "COMPLETE"]
+    if not complete:
+        return False
+    values = [float(trial.user_attrs["value"]) for trial in complete]
+    # A trial that has ended before has nothing to gain.
+    gains = [
+        value - trial.intermediate_values.get(n_trees, value)
+        for value, trial in zip(values, complete, strict=True)
+    ]
+    return best + max(gains) < max(values)
+
+
+def _with_drawn(base: Parameters, drawn: Mapping[str, Any], number: int) -> Parameters:
+    try:
+        return replace(base, **drawn)
+    except ParameterError as error:
+        raise ParameterError(
+            f"the space must be of parameters that go together. Trial {number} drew some that do "
+            f"not: {error}"
+        ) from None
+
+
+def _distributions(space: Space) -> dict[str, Any]:
+    optuna = import_optuna()
+    kinds = optuna.distributions
+
+    def made(entry: Range | Choices) -> Any:
+        if isinstance(entry, Choices):
+            return kinds.CategoricalDistribution(entry.values)
+        kind = kinds.IntDistribution if entry.whole else kinds.FloatDistribution
+        return kind(entry.low, entry.high, log=entry.log)
+
+    return {name: made(entry) for name, entry in space.items()}
+
+
+def _make_sampler(protocol: Protocol, number: int) -> Any:
+    """A sampler of this trial's own: what it draws depends on seed, number and trials before."""
+    optuna = import_optuna()
+    seed = int(np.random.SeedSequence([protocol.seed, number]).generate_state(1)[0])
+    how = protocol.drawn_by(number)
+    if how == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    if how == "gp":
+        return optuna.samplers.GPSampler(
+            seed=seed, n_startup_trials=0, warn_independent_sampling=False
+        )
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=1, constant_liar=False)

@@ -1,0 +1,143 @@
+"""What a loss is worth at given scores, for the objectives whose forces are those of one cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
+from rankgrove.data.dataset import Dataset
+from rankgrove.data.preferences import Preferences
+from rankgrove.objectives.base import Floats, Objective
+from rankgrove.objectives.listwise import ListNet, Logistic, QueryRMSE, Regression, Softmax
+from rankgrove.objectives.pairwise import RankMART
+
+_CHUNK_DOCUMENTS = 1 << 12
+
+
+# Scores, times sigma, that are no further apart than this have products of e^x that are finite.
+_WIDEST = 300.0
+_LARGE = 1e150
+
+
+@kernel
+def sum_pair_costs(scores, labels, offsets, first, last, sigma, out):
+    """For queries first to last the sum of log(1 + exp(-sigma (z_i - z_j))), label i > label j.
+
+    A sum of logarithms is that of their product, so few are taken where no e^x overflows.
+    """
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        middle = (scores[lo:hi].min() + scores[lo:hi].max()) / 2
+        powers = np.exp(sigma * (scores[lo:hi] - middle))
+        is_narrow = sigma * (scores[lo:hi].max() - middle) <= _WIDEST / 2
+        total = 0.0
+        for i in range(hi - lo):
+            if is_narrow:
+                product, inverse = 1.0, 1.0 / powers[i]
+                for j in range(hi - lo):
+                    if labels[lo + i] > labels[lo + j]:
+                        product *= 1.0 + inverse * powers[j]
+                        if product > _LARGE:
+                            total += math.log(product)
+                            product = 1.0
+                total += math.log(product)
+            else:
+                for j in range(hi - lo):
+                    if labels[lo + i] > labels[lo + j]:
+                        x = sigma * (scores[lo + i] - scores[lo + j])
+                        total += max(-x, 0.0) + math.log1p(math.exp(-abs(x)))
+        out[q] = total
+
+
+def costs_of_queries(
+    objective: Objective,
+    data: Dataset,
+    scores: Floats,
+    preferences: Preferences | None = None,
+    n_jobs: int | None = None,
+) -> Floats | None:
+    """The cost of each query, with its weight; None for an objective that has only forces.
+
+    Those with a cost are `rankmart` without truncation, noise and normalising, also of
+    preferences; `softmax`, `listnet`, `regression`, `queryrmse` and `logistic` without balancing.
+
+    >>> from rankgrove.objectives.registry import make_objective
+    >>> data = Dataset.from_arrays(np.zeros((3, 0)), [0, 1, 1], group=[2, 1])
+    >>> costs_of_queries(make_objective("rankmart"), data, np.zeros(3)).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    if isinstance(objective, RankMART):
+        if not _is_plain(objective):
+            return None
+        if preferences is not None:
+            costs = _of_preferences(objective.sigma, data, scores, preferences)
+        else:
+            costs = _of_pairs(objective.sigma, data, scores, n_jobs)
+    else:
+        by_document = None if preferences is not None else _of_lists(objective, data, scores)
+        if by_document is None:
+            return None
+        costs = np.add.reduceat(by_document, data.offsets[:-1])
+    return costs if data.weights is None else costs * data.weights
+
+
+def _is_plain(objective: RankMART) -> bool:
+    return (
+        objective.truncation is None
+        and objective.noise == "none"
+        and objective.neighbours == "all"
+        and not objective.normalise
+    )
+
+
+def _of_pairs(sigma: float, data: Dataset, scores: Floats, n_jobs: int | None) -> Floats:
+    inputs = (
+        as_input(scores, np.float64),
+        as_input(data.labels, np.float64),
+        as_input(data.offsets, np.int64),
+    )
+    bounds = chunk_queries(data.offsets, _CHUNK_DOCUMENTS).tolist()
+    out = np.empty(data.n_queries)
+
+    def add(chunk: int) -> None:
+        sum_pair_costs(*inputs, bounds[chunk], bounds[chunk + 1], float(sigma), out)
+
+    run_chunks(add, len(bounds) - 1, n_jobs)
+    return out
+
+
+def _of_preferences(
+    sigma: float, data: Dataset, scores: Floats, preferences: Preferences
+) -> Floats:
+    away = sigma * (scores[preferences.better] - scores[preferences.worse])
+    wanted = preferences.probability
+    costs = wanted * np.logaddexp(0, -away) + (1 - wanted) * np.logaddexp(0, away)
+    query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
+    summed: Floats = np.bincount(query, weights=costs, minlength=data.n_queries).astype(np.float64)
+    return summed
+
+
+def _of_lists(objective: Objective, data: Dataset, scores: Floats) -> Floats | None:
+    """The part of each document in the cost of its query."""
+    labels = data.labels.astype(np.float64)
+    starts, sizes = data.offsets[:-1], data.group
+    if isinstance(objective, Softmax):
+        targets = labels
+        if isinstance(objective, ListNet):
+            targets = np.exp(labels - np.repeat(np.maximum.reduceat(labels, starts), sizes))
+        totals = np.repeat(np.add.reduceat(targets, starts), sizes)
+        shares = np.divide(targets, totals, out=np.zeros_like(targets), where=totals > 0)
+        own = objective.sigma * scores
+        own = own - np.repeat(np.maximum.reduceat(own, starts), sizes)
+        logs = own - np.repeat(np.log(np.add.reduceat(np.exp(own), starts)), sizes)
+        return np.asarray(-shares * logs)
+    rest = labels - scores
+    if isinstance(objective, Regression):
+        return np.asarray(rest**2 / 2)
+    if isinstance(objective, QueryRMSE):
+        return np.asarray((rest - np.repeat(np.add.reduceat(rest, starts) / sizes, sizes)) ** 2 / 2)
+    if isinstance(objective, Logistic) and not objective.balanced:
+        return np.logaddexp(0, -objective.sigma * np.where(labels == 1, scores, -scores))
+    return None

@@ -1,0 +1,299 @@
+"""A loss for any PyTorch module whose backward pass is the forces of an objective.
+
+The forces of all pairs of a query are one number a document. So the loss has no graph over pairs:
+its gradient by the scores is handed to PyTorch as it is, and one backward pass through the module
+does the rest (Burges 2010, section 2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rankgrove.data.dataset import Dataset
+from rankgrove.data.preferences import Preferences
+from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.neural.costs import costs_of_queries
+from rankgrove.objectives.base import Floats, Objective
+from rankgrove.objectives.preferences import prepare_preferences
+from rankgrove.objectives.registry import make_objective
+
+Reduction = Literal["mean", "sum"]
+
+# The names that objectives have where they train a network.
+_NETWORK_NAMES = {"ranknet": "rankmart", "lambdarank": "lambdamart"}
+
+
+class _Push(torch.autograd.Function):
+    """A value whose gradient by the scores is given."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, gradient: Tensor, value: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return value
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return grad * gradient, None, None
+
+
+class RankingLoss(nn.Module):
+    """The loss that `ranking_loss` makes: see there."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        *,
+        reduction: Reduction = "mean",
+        cost: bool = True,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum"):
+            raise unknown_name("reduction", str(reduction), ("mean", "sum"))
+        self.objective, self.reduction, self.cost = objective, reduction, bool(cost)
+        self.seed, self.n_jobs = whole_number("seed", seed, 0), n_jobs
+        self.calls = 0
+
+    def forward(
+        self,
+        scores: Tensor,
+        labels: Any = None,
+        offsets: Any = None,
+        *,
+        group: Any = None,
+        qid: Any = None,
+        weights: Any = None,
+        preferences: Preferences | Iterable[Sequence[Any]] | None = None,
+        iteration: int | None = None,
+    ) -> Tensor:
+        """The loss of a batch of queries; its arguments are those of `ranking_loss`."""
+        flat = _as_scores(scores)
+        own = _numbers(flat)
+        given = None if weights is None else np.asarray(_array(weights), dtype=np.float64)
+        if given is not None and not given.any() and np.isfinite(given).all():
+            # Nothing counts in this batch: a value and a gradient of 0.
+            return flat.sum() * 0.0
+        data = _as_batch(len(own), labels, offsets, group, qid, given, preferences is not None)
+        if preferences is not None and not isinstance(preferences, Preferences):
+            preferences = Preferences.from_rows(data, preferences)
+        if iteration is None:
+            iteration, self.calls = self.calls, self.calls + 1
+        forces = forces_at(
+            self.objective, data, own, iteration, preferences, self.seed, self.n_jobs
+        )
+        scale = 1 / data.n_queries if self.reduction == "mean" else 1.0
+        costs = None
+        if self.cost:
+            costs = costs_of_queries(self.objective, data, own, preferences, self.n_jobs)
+        value = float(-(forces @ own) if costs is None else costs.sum()) * scale
+        gradient = torch.from_numpy(-scale * forces).to(flat)
+        loss: Tensor = _Push.apply(flat, gradient, flat.new_tensor(value))
+        return loss
+
+    def extra_repr(self) -> str:
+        return f"{self.objective}, reduction={self.reduction!r}"
+
+
+def ranking_loss(
+    objective: str | Objective = "lambdamart",
+    *,
+    reduction: Reduction = "mean",
+    cost: bool = True,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    **parameters: Any,
+) -> RankingLoss:
+    """A loss for any module that gives each document a score.
+
+    Call it with the scores of a batch, one a document, on any device and of any float type, and
+    with `labels`, one a document, and the queries: `offsets` (the documents of query q are
+    `offsets[q]` to `offsets[q + 1]`), `group` (documents of each query) or `qid` (one a document).
+    Queries may have any lengths; nothing is padded. `weights` are one a query. `preferences`, pairs
+    (better, worse) or (better, worse, probability) of rows of the batch, take the place of labels.
+    `iteration` numbers the draws of objectives with noise; by default the calls are counted.
+
+    The gradient by the scores is minus the forces of the objective, which are computed on the CPU
+    in float64: exactly those that trees are trained by. Memory is linear in the documents. There is
+    no second derivative.
+
+    The value is the cost, where forces are those of one (`rankgrove.neural.costs` lists them).
+    Elsewhere, as for `lambdamart`, whose weights change with the ranking, it is minus the sum of
+    force times score: right for the gradient, but no measure of progress.
+
+    Parameters
+    ----------
+    objective
+        A name, as `rankgrove objectives` lists them, or an objective; `ranknet` is `rankmart` and
+        `lambdarank` is `lambdamart`.
+    reduction
+        `mean` divides value and gradient by the number of queries of the batch, `sum` does not.
+    cost
+        Whether the cost is computed, where there is one. For pairs it takes longer than the
+        forces.
+    seed, n_jobs
+        Of objectives with noise; threads for the forces, which have the same bits for any number.
+    parameters
+        Of the objective, as `metric="map"` or `sigma=2.0`.
+
+    >>> loss = ranking_loss("ranknet")
+    >>> scores = torch.zeros(3, requires_grad=True)
+    >>> value = loss(scores, [2, 1, 0], offsets=[0, 2, 3])
+    >>> value.backward()
+    >>> round(value.item(), 4), scores.grad.tolist()
+    (0.3466, [-0.25, 0.25, -0.0])
+    """
+    if isinstance(objective, str):
+        objective = _NETWORK_NAMES.get(objective.lower(), objective)
+    made = make_objective(objective, **parameters)
+    return RankingLoss(made, reduction=reduction, cost=cost, seed=seed, n_jobs=n_jobs)
+
+
+def forces_at(
+    objective: Objective,
+    data: Dataset,
+    scores: Floats,
+    iteration: int,
+    preferences: Preferences | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> Floats:
+    """The force on each document of a batch."""
+    if preferences is None:
+        prepared = objective.prepare(data, n_jobs, seed)
+    else:
+        prepared = prepare_preferences(objective, data, preferences, n_jobs)
+    forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
+    prepared.compute(scores, iteration, forces, curvatures)
+    return forces
+
+
+class Batches:
+    """The labels of a data set, of which the forces on any of its queries can be asked."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        data: Dataset,
+        preferences: Preferences | None = None,
+        *,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._objective, self._seed, self._n_jobs = objective, seed, n_jobs
+        self._data = Dataset(
+            np.empty((data.n_documents, 0), np.float32), data.labels, data.offsets,
+            data.query_ids, data.weights,
+        )  # fmt: skip
+        self._preferences = preferences
+        if preferences is not None:
+            preferences.check(data)
+            query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
+            order = np.argsort(query, kind="stable")
+            self._preferences = Preferences(
+                preferences.better[order], preferences.worse[order], preferences.probability[order]
+            )
+            self._starts = np.searchsorted(query[order], np.arange(data.n_queries + 1))
+        # Says what is wrong with labels and objective before any work is done.
+        if preferences is None:
+            objective.prepare(self._data, n_jobs, seed)
+        else:
+            prepare_preferences(objective, self._data, preferences, n_jobs)
+
+    @property
+    def counting(self) -> NDArray[np.int64]:
+        """The queries whose weight is not 0."""
+        weights = self._data.weights
+        return np.arange(self._data.n_queries) if weights is None else np.flatnonzero(weights)
+
+    def rows(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of these queries, one query after the other."""
+        return _stretches(self._data.offsets, queries)
+
+    def forces(self, queries: NDArray[np.int64], scores: Floats, iteration: int) -> Floats:
+        """The forces on the documents of these queries at their scores, in the order of `rows`."""
+        batch = self._data.take_queries(queries)
+        pairs = self._preferences
+        if pairs is not None:
+            chosen = _stretches(self._starts, queries)
+            moved = np.repeat(
+                batch.offsets[:-1] - self._data.offsets[queries],
+                np.diff(self._starts)[queries],
+            )
+            pairs = Preferences(
+                pairs.better[chosen] + moved, pairs.worse[chosen] + moved, pairs.probability[chosen]
+            )
+        return forces_at(self._objective, batch, scores, iteration, pairs, self._seed, self._n_jobs)
+
+
+def _stretches(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers starts[i] to starts[i + 1] of each chosen i, one after the other."""
+    sizes = np.diff(starts)[chosen]
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(total)
+
+
+def _as_scores(scores: Any) -> Tensor:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        got = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise ParameterError(f"scores must be a tensor of floats. Got {got}.")
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        return scores[:, 0]
+    if scores.ndim != 1:
+        raise ParameterError(
+            f"scores must be one a document, of shape (n,) or (n, 1). Got {tuple(scores.shape)}."
+        )
+    return scores
+
+
+def _numbers(scores: Tensor) -> Floats:
+    own: Floats = scores.detach().to("cpu", torch.float64).numpy()
+    if not np.isfinite(own).all():
+        row = int((~np.isfinite(own)).argmax())
+        raise DataError(
+            f"every score must be finite. Got {own[row]} at row {row}: a lower learning rate or "
+            f"scaled features may help."
+        )
+    return own
+
+
+def _array(values: Any) -> Any:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+
+
+def _as_batch(
+    n_rows: int, labels: Any, offsets: Any, group: Any, qid: Any, weights: Any, paired: bool
+) -> Dataset:
+    """The labels and queries of a batch."""
+    given = [value is not None for value in (offsets, group, qid)]
+    if sum(given) != 1:
+        raise ParameterError(
+            f"exactly one of offsets, group and qid must be given, to say which rows form a query. "
+            f"Got {sum(given)} of them."
+        )
+    if labels is None and not paired:
+        raise DataError("labels must be given, one a document, or preferences. Got neither.")
+    own = np.zeros(n_rows, np.float32) if labels is None else _array(labels)
+    if len(own) != n_rows:
+        raise DataError(f"labels must be one a score, {n_rows}. Got {len(own)}.")
+    if offsets is not None:
+        ends = np.asarray(_array(offsets))
+        if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] != n_rows:
+            got = f"{ends[0]} to {ends[-1]}" if ends.ndim == 1 and len(ends) else "none"
+            raise DataError(
+                f"offsets must rise from 0 to the number of scores, {n_rows}. Got {got}."
+            )
+        group = np.diff(ends)
+    return Dataset.from_arrays(
+        np.empty((n_rows, 0), np.float32), own, group=_array(group), qid=_array(qid),
+        weights=weights,
+    )  # fmt: skip

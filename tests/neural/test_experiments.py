@@ -1,0 +1,74 @@
+"""Networks take part in the experiments: by file and as estimators."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from typer.testing import CliRunner
+
+from rankgrove import LambdaRank, Ranker, make_web_search, write_letor
+from rankgrove.cli.main import app
+from rankgrove.experiments.combine import combine
+from rankgrove.experiments.compare import compare
+from rankgrove.experiments.cross_validation import cross_validate
+from rankgrove.experiments.optimality import is_local_maximum
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_web_search(40, 16, mean_documents=15, seed=3)
+
+
+@pytest.fixture(scope="module")
+def network(data):
+    return LambdaRank(hidden=(), max_epochs=3, random_state=1).fit(data)
+
+
+@pytest.fixture(scope="module")
+def trees(data):
+    return Ranker(n_estimators=3).fit(data)
+
+
+def test_a_network_file_is_compared_as_the_network_is(data, network, trees, tmp_path):
+    network.save(tmp_path / "network.safetensors")
+    found = compare(
+        data,
+        {"file": str(tmp_path / "network.safetensors"), "network": network, "trees": trees},
+        "ndcg@10",
+    )
+    means = {row.name: row.mean for row in found.summary("ndcg@10")}
+    assert means["file"] == means["network"] != means["trees"]
+
+
+def test_a_network_and_trees_are_combined(data, network, trees):
+    found = combine(data, {"network": network, "trees": trees}, "ndcg@10")
+    alone = compare(data, {"network": network, "trees": trees}, "ndcg@10").summary("ndcg@10")
+    assert found.value >= max(row.mean for row in alone)
+
+
+def test_a_network_is_cross_validated(data):
+    found = cross_validate(LambdaRank(hidden=(), max_epochs=2), data, "ndcg@10", folds=2)
+    assert "ndcg@10" in str(found)
+
+
+def test_the_weights_of_a_network_are_tried_for_a_local_maximum(data, network):
+    found = is_local_maximum(network, data, delta=0.3, p0=0.3)
+    assert found.n_directions == 4
+    again = is_local_maximum(network.model_.weights_and_scorer(data), data, delta=0.3, p0=0.3)
+    assert (found.values == again.values).all()
+
+
+def test_commands_take_the_file_of_a_network(data, network, trees, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_letor(data, "data.txt")
+    network.save("network.safetensors")
+    trees.save("trees.safetensors")
+    for args in (
+        ["compare", "data.txt", "network.safetensors", "trees.safetensors"],
+        ["combine", "data.txt", "network.safetensors", "trees.safetensors"],
+        ["optimality", "network.safetensors", "data.txt", "--delta", "0.3", "--p0", "0.3"],
+    ):
+        result = CliRunner().invoke(app, args)
+        assert result.exit_code == 0, (args, result.stderr)
