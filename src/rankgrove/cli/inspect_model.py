@@ -40,7 +40,10 @@ def inspect_model(path: Path, json: bool) -> None:
         return
     trees = make_table("", "number", "", right=["number"])
     trees.show_header = False
-    trees.add_row("trees", f"{found['trees']:,}", f"by Rankgrove {found['version']}")
+    by = f"by Rankgrove {found['version']}"
+    if found["objective"] is not None:
+        by = f"{found['grower']}, for {found['objective']}, {by}"
+    trees.add_row("trees", f"{found['trees']:,}", by)
     trees.add_row("leaves", f"{found['leaves']:,}", f"at most {found['most_leaves']:,} a tree")
     trees.add_row("depth", f"{found['depth']:,}", "at most")
     of_them = f"of which {len(used):,} are used"
@@ -71,9 +74,14 @@ def inspect_model(path: Path, json: bool) -> None:
 
 def describe_model(model: Model) -> dict[str, Any]:
     """What is worth knowing of a model, as plain values."""
+    from rankgrove.boosting.parameters import Parameters
+
     trees = [model.ensemble.tree(number) for number in range(model.n_trees)]
+    told = Parameters.from_json(model.parameters) if "objective" in model.parameters else None
     return {
         "version": model.version,
+        "objective": None if told is None else told.make_objective().name,
+        "grower": None if told is None else told.make_grower(),
         "trees": model.n_trees,
         "leaves": len(model.ensemble.value),
         "most_leaves": max((tree.n_leaves for tree in trees), default=0),
