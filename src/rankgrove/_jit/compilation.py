@@ -80,7 +80,8 @@ class Kernel:
         cache. What comes from other files is inside that code, so their state has to agree too.
         """
         entry = numba.njit(**_OPTIONS, cache=True)(self.py_func)
-        file = entry._cache._cache_file if hasattr(entry._cache, "_cache_file") else None
+        # (There is none with NUMBA_DISABLE_JIT=1, or where nothing can be written.)
+        file = getattr(getattr(entry, "_cache", None), "_cache_file", None)
         if file is not None:
             stamps = {module: _stamp(module) for module in _modules_inside(self.py_func)}
             file._source_stamp = (file._source_stamp, *sorted(stamps.items()))
