@@ -25,6 +25,7 @@ ROWS = (
     ("objectives",),
     ("boosting", "model"),
     ("training", "inputs"),
+    ("faces",),
     ("neural", "estimators", "pointwise"),
     ("experiments", "distributed", "report", "cli"),
 )

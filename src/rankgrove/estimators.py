@@ -7,28 +7,25 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
-from rankgrove.errors import DataError, unknown_name
-from rankgrove.inputs import as_dataset, validation_sets
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.faces import RankingFace
+from rankgrove.inputs import validation_sets
 from rankgrove.model.model import Model
 from rankgrove.training import BaseModel, make_model, train_trees
 
 PARAMETERS = tuple(field.name for field in fields(Parameters))
 
 
-class Ranker(BaseEstimator):  # type: ignore[misc]
+class Ranker(RankingFace):
     """A learning-to-rank model by gradient-boosted trees.
 
     The parameters are those of `rankgrove.boosting.parameters.Parameters`, and:
@@ -65,23 +62,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.objective = objective
         for parameter in list(_signature().parameters.values())[2:]:
             setattr(self, parameter.name, parameters.get(parameter.name, parameter.default))
-
-    def set_params(self, **params: Any) -> Ranker:
-        """Set parameters by name; one that does not exist is refused with the nearest one."""
-        self._refuse(params)
-        super().set_params(**params)
-        return self
-
-    @classmethod
-    def _refuse(cls, names: Iterable[str]) -> None:
-        known = cls._get_param_names()
-        for name in names:
-            if name not in known:
-                raise unknown_name("a parameter of Ranker", name, known)
-
-    if TYPE_CHECKING:
-        # Parameters are attributes, as scikit-learn has them.
-        def __getattr__(self, name: str) -> Any: ...
 
     def parameters(self) -> Parameters:
         """The checked parameters of training."""
@@ -150,20 +130,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         to the caller.
         """
         parameters = self.parameters()
-        if y is None and preferences is not None and not isinstance(X, Dataset):
-            y = np.zeros(len(X))
-        train = as_dataset(
-            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores,
-            split_queries=split_queries,
+        train, pairs = self._training_data(
+            X, y, preferences, qid=qid, group=group, weights=sample_weight,
+            base_scores=base_scores, split_queries=split_queries,
         )  # fmt: skip
-        pairs = preferences
-        if pairs is not None and split_queries == "group":
-            raise DataError(
-                "preferences must name rows that stay where they are. Got split_queries='group', "
-                "which may move them: sort the data first."
-            )
-        if pairs is not None and not isinstance(pairs, Preferences):
-            pairs = Preferences.from_rows(train, pairs)
         if isinstance(base_model, Ranker):
             base_model = base_model._fitted()
         elif not isinstance(base_model, Model):
@@ -189,14 +159,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _keep(self, model: Model) -> None:
-        """Become a fitted Ranker with this model."""
-        self.model_ = model
-        self.history_ = model.history
-        self.best_iteration_ = model.n_trees - model.n_base_trees
-        self.n_features_in_ = model.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if model.feature_names != default_feature_names(model.n_features):
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self._keep_model(model, model.n_trees - model.n_base_trees)
 
     def predict(self, X: Any, *, n_trees: int | None = None, base_scores: Any = None) -> Any:
         """The score of each document; higher is better. See `Model.predict`."""
@@ -204,35 +167,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             X, n_trees=n_trees, base_scores=base_scores, n_jobs=self.n_jobs
         )
 
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        base_scores: ArrayLike | None = None,
-    ) -> float:
-        """The mean of the first evaluation metric; the arguments are those of `fit`."""
-        model = self._fitted()
-        data = as_dataset(
-            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores
-        )
-        metric = self.parameters().metrics()[0]
-        scores = model.predict(data, n_jobs=self.n_jobs)
-        return float(evaluate(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])
-
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """The share of each feature in the gain of all splits."""
-        gains = self._fitted().importance("gain")
+        gains: NDArray[np.float64] = self._fitted().importance("gain")
         total = gains.sum()
         return gains / total if total > 0 else gains
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file."""
-        self._fitted().save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Ranker:
@@ -242,17 +182,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         ranker = cls(**{name: getattr(parameters, name) for name in PARAMETERS})
         ranker._keep(model)
         return ranker
-
-    def _fitted(self) -> Model:
-        if not hasattr(self, "model_"):
-            raise NotFittedError(
-                "this Ranker must be fitted before it can be used. Call fit first."
-            )
-        model: Model = self.model_
-        return model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
 
 def _signature() -> inspect.Signature:

@@ -11,12 +11,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -24,7 +24,8 @@ from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
 from rankgrove.boosting.pointwise import Watch, as_documents, raised
 from rankgrove.data.dataset import as_features, default_feature_names
-from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.errors import DataError, ParameterError
+from rankgrove.faces import NamedParameters
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.listwise import Logistic, Regression
@@ -45,7 +46,7 @@ _OF_CLASSIFIER = {"n_estimators": 100, "l2": 1.0, "sigma": 1.0, "balanced": Fals
 _CLASSES, _CLASSES_TYPE = "classes", "classes_dtype"
 
 
-class _Pointwise(BaseEstimator):  # type: ignore[misc]
+class _Pointwise(NamedParameters):
     """The shared part: a subclass has an objective, its targets, and what it makes of scores."""
 
     _objective: ClassVar[type[Objective]]
@@ -55,23 +56,6 @@ class _Pointwise(BaseEstimator):  # type: ignore[misc]
         self._refuse(parameters)
         for parameter in inspect.signature(type(self)).parameters.values():
             setattr(self, parameter.name, parameters.get(parameter.name, parameter.default))
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters by name; one that does not exist is refused with the nearest one."""
-        self._refuse(params)
-        super().set_params(**params)
-        return self
-
-    @classmethod
-    def _refuse(cls, names: Iterable[str]) -> None:
-        known = cls._get_param_names()
-        for name in names:
-            if name not in known:
-                raise unknown_name(f"a parameter of {cls.__name__}", name, known)
-
-    if TYPE_CHECKING:
-        # Parameters are attributes, as scikit-learn has them.
-        def __getattr__(self, name: str) -> Any: ...
 
     def parameters(self) -> Parameters:
         """The checked parameters of training."""

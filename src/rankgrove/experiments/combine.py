@@ -259,7 +259,8 @@ def _train_on_scores(
         feature_names=names,
     )  # fmt: skip
     own = {"objective": "lambdamart", "metric": metric, "random_state": seed, "n_jobs": n_jobs}
-    return Ranker(**own | dict(parameters)).fit(judged).model_
+    model: Model = Ranker(**own | dict(parameters)).fit(judged).model_
+    return model
 
 
 def _share_schema(models: list[Model]) -> bool:

@@ -7,19 +7,16 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
-from rankgrove.errors import DataError, ParameterError, unknown_name
-from rankgrove.inputs import as_dataset, validation_sets
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.errors import ParameterError
+from rankgrove.faces import RankingFace
+from rankgrove.inputs import validation_sets
 from rankgrove.neural.model import NetworkModel
 from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.training import Callback, train_network
@@ -27,7 +24,7 @@ from rankgrove.neural.training import Callback, train_network
 PARAMETERS = tuple(field.name for field in fields(NetworkParameters) if field.name != "objective")
 
 
-class _NetworkRanker(BaseEstimator):  # type: ignore[misc]
+class _NetworkRanker(RankingFace):
     """What networks of either objective share."""
 
     _objective: ClassVar[str]
@@ -36,23 +33,6 @@ class _NetworkRanker(BaseEstimator):  # type: ignore[misc]
         self._refuse(parameters)
         for parameter in list(_signature().parameters.values())[1:]:
             setattr(self, parameter.name, parameters.get(parameter.name, parameter.default))
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; one that does not exist is refused with the nearest one."""
-        self._refuse(params)
-        super().set_params(**params)
-        return self
-
-    @classmethod
-    def _refuse(cls, names: Iterable[str]) -> None:
-        known = cls._get_param_names()
-        for name in names:
-            if name not in known:
-                raise unknown_name(f"a parameter of {cls.__name__}", name, known)
-
-    if TYPE_CHECKING:
-        # Parameters are attributes, as scikit-learn has them.
-        def __getattr__(self, name: str) -> Any: ...
 
     def parameters(self) -> NetworkParameters:
         """The checked parameters of training."""
@@ -96,20 +76,10 @@ class _NetworkRanker(BaseEstimator):  # type: ignore[misc]
         KeyboardInterrupt goes on to the caller.
         """
         parameters = self.parameters()
-        if y is None and preferences is not None and not isinstance(X, Dataset):
-            y = np.zeros(len(X))
-        train = as_dataset(
-            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores,
-            split_queries=split_queries,
+        train, pairs = self._training_data(
+            X, y, preferences, qid=qid, group=group, weights=sample_weight,
+            base_scores=base_scores, split_queries=split_queries,
         )  # fmt: skip
-        pairs = preferences
-        if pairs is not None and split_queries == "group":
-            raise DataError(
-                "preferences must name rows that stay where they are. Got split_queries='group', "
-                "which may move them: sort the data first."
-            )
-        if pairs is not None and not isinstance(pairs, Preferences):
-            pairs = Preferences.from_rows(train, pairs)
         training = train_network(
             train, validation_sets(valid, eval_set), parameters, module=self.module,
             base_model=base_model, preferences=pairs, callbacks=callbacks, verbose=self.verbose,
@@ -127,41 +97,11 @@ class _NetworkRanker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _keep(self, model: NetworkModel) -> None:
-        """Become a fitted estimator with this model."""
-        self.model_ = model
-        self.history_ = model.history
-        self.best_iteration_ = model.n_epochs
-        self.n_features_in_ = model.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if model.feature_names != default_feature_names(model.n_features):
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self._keep_model(model, model.n_epochs)
 
     def predict(self, X: Any, *, base_scores: Any = None) -> Any:
         """The score of each document; higher is better. See `NetworkModel.predict`."""
         return self._fitted().predict(X, base_scores=base_scores, n_jobs=self.n_jobs)
-
-    def score(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        base_scores: ArrayLike | None = None,
-    ) -> float:
-        """The mean of the first evaluation metric; the arguments are those of `fit`."""
-        model = self._fitted()
-        data = as_dataset(
-            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores
-        )
-        metric = self.parameters().metrics()[0]
-        scores = model.predict(data, n_jobs=self.n_jobs)
-        return float(evaluate(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file."""
-        self._fitted().save(path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], module: Any = None) -> Self:
@@ -180,17 +120,6 @@ class _NetworkRanker(BaseEstimator):  # type: ignore[misc]
         estimator = cls(**own, module=module)
         estimator._keep(model)
         return estimator
-
-    def _fitted(self) -> NetworkModel:
-        if not hasattr(self, "model_"):
-            raise NotFittedError(
-                f"this {type(self).__name__} must be fitted before it can be used. Call fit first."
-            )
-        model: NetworkModel = self.model_
-        return model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
 
 class RankNet(_NetworkRanker):
