@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common import commit, limit_threads, table
 from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
 from benchmarks.real_data import add_data_option, read_sets
@@ -23,6 +25,7 @@ from benchmarks.study import (
     Study,
     Variant,
     fit_all,
+    mean_difference,
     measured_by,
     other_seeds,
     reading_text,
@@ -142,6 +145,22 @@ def options_reading(studies: Mapping[str, Study]) -> str:
     )
 
 
+def compare_bases(studies: Mapping[str, Study]) -> str:
+    """The base models themselves, and how far each is from the first."""
+    rows = []
+    first = next(iter(studies.values())).default
+    for title, study in studies.items():
+        means = [float(np.nanmean(out.values)) for out in study.default.values()]
+        cells = [title, *(f"{mean:.4f}" for mean in means), f"{np.mean(means):.4f}", ""]
+        if study.default is not first:
+            pairs = [(out.values, first[name].values) for name, out in study.default.items()]
+            difference = mean_difference(pairs)
+            cells[-1] = f"{difference}, p {difference.p_value:.3f}"
+        rows.append(cells)
+    sets = next(iter(studies.values())).folds
+    return table(("base model", *sets, "mean of the sets", "less the first"), rows)
+
+
 def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> str:
     figures = []
     for title, study in studies.items():
@@ -163,9 +182,8 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
         "the gain is flattered.\n\n"
         f"{measured_by(command, runner.store.version)}\n\n"
         f"## What it says\n\n{options_reading(studies)}\n\n"
-        f"## The figures\n\n### Mean of the data sets\n\n{_summary(studies)}\n\n"
-        + "\n\n".join(figures)
-        + "\n"
+        f"## The figures\n\n### The base models\n\n{compare_bases(studies)}\n\n"
+        f"### Mean of the data sets\n\n{_summary(studies)}\n\n" + "\n\n".join(figures) + "\n"
     )
 
 

@@ -49,7 +49,7 @@ class Runner:
             f"NDCG@10 has not improved for {PATIENCE} trees on {100 * STOP_SHARE:.0f} % of the "
             f"training queries, which are drawn by the seed and not trained on. All else "
             f"is at the defaults. What counts is NDCG@10 on the validation queries of each of "
-            f"{max(self.folds.values())} folds, mean over {len(self.seeds)} seeds; no fold's "
+            f"{max(self.folds.values())} folds, mean over {len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}; no fold's "
             f"test part is read. But what one fold validates on is the test part of another, "
             f"and mslr-sample and lightgbm-rank are cut into folds anew, with the queries that "
             f"benchmarks/quality.py tests on. So what is chosen by this page has seen those "
