@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.common import commit, limit_threads, table
 from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
+from benchmarks.peers import Floats
 from benchmarks.real_data import add_data_option, read_sets
 from benchmarks.runner import MOST_TREES, N_FOLDS, Runner
 from benchmarks.study import (
@@ -145,20 +146,30 @@ def options_reading(studies: Mapping[str, Study]) -> str:
     )
 
 
+def _over_seeds(study: Study) -> dict[str, Floats]:
+    """The values of the base model by data set, also of the lines where only the seed differs."""
+    runs = [study.default]
+    runs += [
+        outcome
+        for variant, outcome in zip(study.variants, study.outcomes, strict=True)
+        if variant.first_seed
+    ]
+    return {name: np.mean([run[name].values for run in runs], axis=0) for name in study.folds}
+
+
 def compare_bases(studies: Mapping[str, Study]) -> str:
-    """The base models themselves, and how far each is from the first."""
+    """The base models themselves, over all seeds, and how far each is from the first."""
+    values = {title: _over_seeds(study) for title, study in studies.items()}
+    first = next(iter(values.values()))
     rows = []
-    first = next(iter(studies.values())).default
-    for title, study in studies.items():
-        means = [float(np.nanmean(out.values)) for out in study.default.values()]
+    for title, own in values.items():
+        means = [float(np.nanmean(of_set)) for of_set in own.values()]
         cells = [title, *(f"{mean:.4f}" for mean in means), f"{np.mean(means):.4f}", ""]
-        if study.default is not first:
-            pairs = [(out.values, first[name].values) for name, out in study.default.items()]
-            difference = mean_difference(pairs)
+        if own is not first:
+            difference = mean_difference((own[name], first[name]) for name in own)
             cells[-1] = f"{difference}, p {difference.p_value:.3f}"
         rows.append(cells)
-    sets = next(iter(studies.values())).folds
-    return table(("base model", *sets, "mean of the sets", "less the first"), rows)
+    return table(("base model", *first, "mean of the sets", "less the first"), rows)
 
 
 def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> str:
@@ -182,7 +193,7 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
         "the gain is flattered.\n\n"
         f"{measured_by(command, runner.store.version)}\n\n"
         f"## What it says\n\n{options_reading(studies)}\n\n"
-        f"## The figures\n\n### The base models\n\n{compare_bases(studies)}\n\n"
+        f"## The figures\n\n### The base models, also at the other seeds\n\n{compare_bases(studies)}\n\n"
         f"### Mean of the data sets\n\n{_summary(studies)}\n\n" + "\n\n".join(figures) + "\n"
     )
 
