@@ -193,7 +193,8 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
         "the gain is flattered.\n\n"
         f"{measured_by(command, runner.store.version)}\n\n"
         f"## What it says\n\n{options_reading(studies)}\n\n"
-        f"## The figures\n\n### The base models, also at the other seeds\n\n{compare_bases(studies)}\n\n"
+        f"## The figures\n\n### The base models, also at the other seeds\n\n"
+        f"{compare_bases(studies)}\n\n"
         f"### Mean of the data sets\n\n{_summary(studies)}\n\n" + "\n\n".join(figures) + "\n"
     )
 
