@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove.boosting.loop import Callback, Training
 from rankgrove.boosting.parameters import AUTO, Parameters
@@ -164,6 +165,11 @@ def _scored(base: Callable[[Any], Any], data: Dataset) -> Dataset:
     """The data with what a function gives for their features as base scores."""
     if data.base_scores is not None:
         raise DataError("base scores must come from the data or from base_model. Got both.")
+    return replace(data, base_scores=scores_by(base, data))
+
+
+def scores_by(base: Callable[[Any], Any], data: Dataset) -> NDArray[np.float64]:
+    """What a function gives for the features of data: one finite score a document."""
     given = base(data.features)
     try:
         scores = np.asarray(given, dtype=np.float64)
@@ -175,7 +181,7 @@ def _scored(base: Callable[[Any], Any], data: Dataset) -> Dataset:
             f"base_model must give one finite score for each of {data.n_documents} documents. Got "
             f"{got}."
         )
-    return replace(data, base_scores=scores)
+    return scores
 
 
 def _check_categories(base: Model, training: Training) -> None:

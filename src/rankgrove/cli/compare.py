@@ -12,7 +12,7 @@ import typer
 from rankgrove.cli.candidates import Inputs, able_to_score, name_sources
 from rankgrove.cli.console import BOLD, heading, make_table, say, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
-from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
+from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
@@ -43,22 +43,8 @@ def compare(
             help="Compare all candidates with this one; by default with the best of each metric.",
         ),
     ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics",
-            "-m",
-            metavar="LIST",
-            help="Metrics with commas between, as listed by 'rankgrove metrics'. "
-            "By default ndcg@10,map,mrr,err.",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOOL", help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn."
-        ),
-    ] = None,
+    metrics: Metrics = None,
+    preset: Preset = None,
     test: Annotated[
         str, typer.Option(metavar="t|randomisation|bootstrap", help="The paired test.")
     ] = "t",

@@ -88,6 +88,21 @@ def make_table(*columns: str, title: str | None = None, right: Iterable[str] = (
     return table
 
 
+def files_table(
+    files: Mapping[str, Any], data: Mapping[str, Any], metrics: Mapping[str, Mapping[str, float]]
+) -> Table:
+    """Data files by name: their sizes, and their metrics where there are some."""
+    names = list(next(iter(metrics.values()), {}))
+    numeric = ["documents", "queries", "features", *names]
+    table = make_table("file", *numeric, right=numeric)
+    for name, path in files.items():
+        part = data[name]
+        sizes = (part.n_documents, part.n_queries, part.n_features)
+        values = [f"{metrics[name][metric]:.4f}" if name in metrics else "" for metric in names]
+        table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
+    return table
+
+
 def bar(count: int, most: int) -> Text:
     """A bar whose length is the share of `count` in `most`; never empty for a count above 0."""
     if not _draws_blocks():

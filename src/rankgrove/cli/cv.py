@@ -16,7 +16,7 @@ import typer
 
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.options import Json, Metrics, Preset, Reading, takes_reading
 from rankgrove.cli.parameters import (
     as_options,
     gather_parameters,
@@ -45,23 +45,8 @@ def _cv(
             help="Parameters, a .json or .toml file; with several, each is one line of the table.",
         ),
     ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics",
-            "-m",
-            metavar="LIST",
-            help="Metrics with commas between, as listed by 'rankgrove metrics'. "
-            "By default ndcg@10,map,mrr,err.",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOOL",
-            help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn.",
-        ),
-    ] = None,
+    metrics: Metrics = None,
+    preset: Preset = None,
     valid_share: Annotated[
         float | None,
         typer.Option(

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from rankgrove.cli.console import count, make_table, show, show_json
 from rankgrove.cli.models import load_scorer, predict, read_for_model
-from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
+from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
@@ -51,23 +51,8 @@ def evaluate(
     run: Annotated[
         bool, typer.Option("--run", help="SCORES is a TREC run, matched by document ids.")
     ] = False,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics",
-            "-m",
-            metavar="LIST",
-            help="Metrics with commas between, as listed by 'rankgrove metrics'. "
-            "By default ndcg@10,map,mrr,err.",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOOL",
-            help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn.",
-        ),
-    ] = None,
+    metrics: Metrics = None,
+    preset: Preset = None,
     per_query: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),

@@ -14,6 +14,7 @@ from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import (
     INTERRUPTED,
     count,
+    files_table,
     heading,
     make_table,
     say,
@@ -216,16 +217,8 @@ def _show(
     training: NetworkTraining,
     seconds: float,
 ) -> None:
-    metrics = _final_metrics(model)
-    names = list(next(iter(metrics.values()), {}))
-    numeric = ["documents", "queries", "features", *names]
-    table = make_table("file", *numeric, right=numeric)
-    for name, path in {"": job.train, **job.valid}.items():
-        part = data[name]
-        sizes = (part.n_documents, part.n_queries, part.n_features)
-        values = [f"{metrics[name][metric]:.4f}" if name in metrics else "" for metric in names]
-        table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
-    show(table, "")
+    files = {"": job.train, **job.valid}
+    show(files_table(files, data, _final_metrics(model)), "")
     kept = model.n_epochs
     first = f", of which the first {kept:,} are kept" if training.n_epochs > kept else ""
     why = " Validation did not improve any more." if training.validation.should_stop else ""

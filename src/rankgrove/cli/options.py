@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics",
+        "-m",
+        metavar="LIST",
+        help="Metrics with commas between, as listed by 'rankgrove metrics'. "
+        "By default ndcg@10,map,mrr,err.",
+    ),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOOL", help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn."
+    ),
+]
 
 _TABLES = "How CSV, TSV and Parquet files are read"
 _LETOR = "How LETOR files are read (all other names)"

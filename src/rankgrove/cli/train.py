@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankgrove.boosting.progress import clock_time
-from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json, warn
+from rankgrove.cli.console import (
+    INTERRUPTED,
+    count,
+    files_table,
+    say,
+    show,
+    show_json,
+    warn,
+)
 from rankgrove.cli.models import load_scorer
 from rankgrove.cli.networks import gather_network, is_network, takes_network, train_network
 from rankgrove.cli.options import Json, Reading, takes_reading
@@ -340,16 +348,8 @@ def _summary(
 
 def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
     model = outcome.model
-    metrics = _final_metrics(model)
-    names = list(next(iter(metrics.values()), {}))
-    numeric = ["documents", "queries", "features", *names]
-    table = make_table("file", *numeric, right=numeric)
-    for name, path in {"": job.train, **job.valid}.items():
-        part = data[name]
-        sizes = (part.n_documents, part.n_queries, part.n_features)
-        values = [f"{metrics[name][metric]:.4f}" if name in metrics else "" for metric in names]
-        table.add_row(str(path), *(f"{size:,}" for size in sizes), *values)
-    show(table, "")
+    files = {"": job.train, **job.valid}
+    show(files_table(files, data, _final_metrics(model)), "")
     grown = len(outcome.training.trees)
     n_own = model.n_trees - model.n_base_trees
     before = outcome.earlier_trees

@@ -310,18 +310,18 @@ def _next_draw(space: Space, budget: Budget, finished: Sequence[Any]) -> Any:
     from rankgrove.boosting.parameters import Parameters  # noqa: PLC0415 (for peers only)
     from rankgrove.experiments.trials import (  # noqa: PLC0415
         Protocol,
-        _distributions,
-        _make_sampler,
+        distributions,
+        make_sampler,
     )
 
     protocol = Protocol(
         base=Parameters(), space=space, n_random=budget.n_random, sampler="tpe", prune=False,
         rounds=None, seed=budget.seed,
     )  # fmt: skip
-    sampler = _make_sampler(protocol, len(finished))
+    sampler = make_sampler(protocol, len(finished))
     study = import_optuna().create_study(direction="maximize", sampler=sampler)
     study.add_trials(finished)
-    return study.ask(_distributions(space))
+    return study.ask(distributions(space))
 
 
 def _installed_version(package: str) -> str:

@@ -272,9 +272,9 @@ def run_trial(
     optuna = import_optuna()
     start = time.perf_counter()
     number, most = len(finished), protocol.base.n_estimators
-    study = optuna.create_study(direction="maximize", sampler=_make_sampler(protocol, number))
+    study = optuna.create_study(direction="maximize", sampler=make_sampler(protocol, number))
     study.add_trials(finished)
-    trial = study.ask(_distributions(protocol.space))
+    trial = study.ask(distributions(protocol.space))
     parameters = _with_drawn(protocol.base, trial.params, number)
     every = max(1, most // _LOOKS)
     best, at, n_grown, steps, pruned = -np.inf, 0, 0, {}, False
@@ -333,7 +333,7 @@ def _with_drawn(base: Parameters, drawn: Mapping[str, Any], number: int) -> Para
         ) from None
 
 
-def _distributions(space: Space) -> dict[str, Any]:
+def distributions(space: Space) -> dict[str, Any]:
     optuna = import_optuna()
     kinds = optuna.distributions
 
@@ -346,7 +346,7 @@ def _distributions(space: Space) -> dict[str, Any]:
     return {name: made(entry) for name, entry in space.items()}
 
 
-def _make_sampler(protocol: Protocol, number: int) -> Any:
+def make_sampler(protocol: Protocol, number: int) -> Any:
     """A sampler of this trial's own: what it draws depends on seed, number and trials before."""
     optuna = import_optuna()
     seed = int(np.random.SeedSequence([protocol.seed, number]).generate_state(1)[0])

@@ -32,6 +32,7 @@ from rankgrove.neural.networks import (
 )
 from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.transform import Transform
+from rankgrove.training import scores_by
 
 Floats = NDArray[np.float64]
 State = dict[str, Tensor]
@@ -339,19 +340,7 @@ def _start(base_model: Any, trees: Model | None, data: Dataset) -> Floats | None
         return data.base_scores
     if trees is not None:
         return trees.predict(data)
-    function = getattr(base_model, "predict", base_model)
-    given = function(data.features)
-    try:
-        scores = np.asarray(given, dtype=np.float64)
-        got = f"an array of shape {scores.shape}"
-    except (TypeError, ValueError):
-        scores, got = np.empty(0), type(given).__name__
-    if scores.shape != (data.n_documents,) or not np.isfinite(scores).all():
-        raise DataError(
-            f"base_model must give one finite score for each of {data.n_documents} documents. Got "
-            f"{got}."
-        )
-    return scores
+    return scores_by(getattr(base_model, "predict", base_model), data)
 
 
 def train_network(
