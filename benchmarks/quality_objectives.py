@@ -132,15 +132,22 @@ class Figures:
 
     def __init__(self, tasks: Sequence[Task], results: Results, sets: Iterable[str]) -> None:
         self.sets = list(sets)
-        wanted: dict[str, list[Task]] = {key: [] for key in fits.CANDIDATES}
+        # By candidate and seed: a seed counts where all of its folds and sets are there.
+        wanted: dict[str, dict[int, list[Task]]] = {key: {} for key in fits.CANDIDATES}
         for task in tasks:
-            wanted[task.candidate].append(task)
-        wanted = {key: own for key, own in wanted.items() if own}
-        complete = {
-            key: own for key, own in wanted.items() if all(task in results.found for task in own)
+            wanted[task.candidate].setdefault(task.seed, []).append(task)
+        wanted = {key: seeds for key, seeds in wanted.items() if seeds}
+        whole = {
+            key: [own for own in seeds.values() if all(task in results.found for task in own)]
+            for key, seeds in wanted.items()
         }
+        complete = {key: [task for own in seeds for task in own] for key, seeds in whole.items()}
+        complete = {key: own for key, own in complete.items() if own}
         self.keys = list(complete)
         self.missing = [key for key in wanted if key not in complete]
+        self.fewer_seeds = {
+            key: len(whole[key]) for key in complete if len(whole[key]) < len(wanted[key])
+        }
         self.values = {
             (key, name, metric): self._mean_over_seeds(own, results, name, metric)
             for key, own in complete.items()
@@ -347,6 +354,9 @@ def body_of(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int) 
     parts = [protocol(figures, seeds, n_trees, n_folds)]
     if figures.missing:
         parts.append(f"Without figures: {', '.join(f'`{key}`' for key in figures.missing)}.")
+    if figures.fewer_seeds:
+        fewer = ", ".join(f"`{key}` ({n})" for key, n in figures.fewer_seeds.items())
+        parts.append(f"With fewer seeds, their number in brackets: {fewer}.")
     parts += [
         f"### What it says\n\n{twins[1]}\n\n{best[1]}\n\nThe order of Lyzhin et al.:\n\n"
         f"{smoothing[1]}\n{say_order(figures)}",

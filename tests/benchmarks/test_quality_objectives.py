@@ -152,6 +152,30 @@ def test_verdicts_follow_from_the_numbers(benchmark, tmp_path, sets, shift, word
     assert " °" not in body.partition("### NDCG@10")[2]
 
 
+def test_a_seed_that_is_not_whole_is_left_out_and_said(benchmark, tmp_path, sets):
+    draws, plain = "rankgrove yetirank, oblivious", "rankgrove queryrmse, oblivious"
+    candidates = [benchmark.fits.CANDIDATES[key] for key in (draws, plain)]
+    tasks = benchmark.tasks_of(candidates, sets, (0, 1), 10)
+    results = benchmark.Results(tmp_path / "made_up.jsonl")
+    last = [one for one in tasks if one.seed == 1][-1]
+
+    def add(one):
+        values = {key: [one.seed - 0.5, one.seed + 0.5] for key in benchmark.fits.METRICS}
+        results.add({**one._asdict(), "values": values, "trees": 1, "seconds": 1.0})
+
+    for one in tasks:
+        if one != last:
+            add(one)
+    figures = benchmark.Figures(tasks, results, sets)
+    assert figures.fewer_seeds == {draws: 1}
+    assert figures.mean(draws, "MAP") == 0.0
+    assert f"`{draws}` (1)" in benchmark.body_of(figures, (0, 1), 10, 1)
+    add(last)
+    figures = benchmark.Figures(tasks, results, sets)
+    assert not figures.fewer_seeds
+    assert figures.mean(draws, "MAP") == 0.5
+
+
 def test_one_tailed_p_value_is_small_only_on_its_side(benchmark):
     lower = benchmark.Difference(-0.1, 0.01, -0.12, -0.08, 0.02)
     assert benchmark.below(lower) == pytest.approx(0.01)
