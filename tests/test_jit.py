@@ -19,10 +19,11 @@ def caller(x):
 """
 CALLEE = """
 from rankgrove._jit import kernel
+from constants import FACTOR
 
 @kernel
 def twice(x):
-    return {factor} * x
+    return FACTOR * x
 """
 
 
@@ -46,12 +47,16 @@ def run_caller(folder: Path) -> tuple[str, bool]:
 
 def test_code_from_the_cache_knows_of_changes_in_the_files_it_was_made_from(tmp_path):
     (tmp_path / "caller.py").write_text(CALLER)
-    (tmp_path / "callee.py").write_text(CALLEE.format(factor=2))
+    (tmp_path / "callee.py").write_text(CALLEE)
+    (tmp_path / "constants.py").write_text("FACTOR = 2")
     assert run_caller(tmp_path) == ("21", False)
     assert run_caller(tmp_path) == ("21", True)
-    (tmp_path / "callee.py").write_text(CALLEE.format(factor=2 * 50))
+    (tmp_path / "callee.py").write_text(CALLEE.replace("FACTOR *", "FACTOR * 50 *"))
     assert run_caller(tmp_path) == ("1001", False)
     assert run_caller(tmp_path) == ("1001", True)
+    (tmp_path / "constants.py").write_text("FACTOR = 3")
+    assert run_caller(tmp_path) == ("1501", False)
+    assert run_caller(tmp_path) == ("1501", True)
 
 
 @kernel

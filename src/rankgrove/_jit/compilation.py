@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -127,10 +128,18 @@ def _modules_inside(function: Callable[..., Any]) -> set[str]:
     return found
 
 
-def _stamp(module: str) -> tuple[float, int]:
-    """What changes with the file of a module: when it was written, and its size."""
+def _stamp(module: str) -> tuple[float, int, int]:
+    """What changes with a module: when its file was written, its size, and its constants.
+
+    Compiled code holds the values of constants, which a module may take from others.
+    """
     state = os.stat(sys.modules[module].__file__ or "")
-    return state.st_mtime, state.st_size
+    constants = sorted(
+        (name, repr(value))
+        for name, value in vars(sys.modules[module]).items()
+        if isinstance(value, (int, float, str, tuple)) and not name.startswith("__")
+    )
+    return state.st_mtime, state.st_size, zlib.crc32(repr(constants).encode())
 
 
 @functools.lru_cache(maxsize=64)
