@@ -52,16 +52,18 @@ class Tool(Protocol):
 
 
 class Rankgrove:
-    """LambdaMART; `make` may give a training run that differs a little."""
+    """LambdaMART, unless told; `make` may give a training run that differs a little."""
 
     every = 1
 
     def __init__(
-        self, data: Dataset, settings: Settings, make: Callable[..., Training] = Training
-    ) -> None:
-        # Trees are asked for in turns: there is always room for more.
+        self, data: Dataset, settings: Settings, make: Callable[..., Training] = Training,
+        **parameters: Any,
+    ) -> None:  # fmt: skip
         given = {name: value for name, value in vars(settings).items() if value is not None}
-        own = Parameters(objective="lambdamart", n_estimators=1 << 30, **given)
+        # Trees are asked for in turns: there is always room for more.
+        given |= {"objective": "lambdamart", "n_estimators": 1 << 30, **parameters}
+        own = Parameters(**given)
         self.training = make(data, {}, own, n_jobs=THREADS)
 
     @staticmethod

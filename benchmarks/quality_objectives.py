@@ -27,6 +27,7 @@ from benchmarks import quality_fits as fits  # noqa: E402
 from benchmarks.peers import Difference, paired_difference  # noqa: E402
 from benchmarks.quality_fits import METRICS, Candidate, Floats, Sets, Task, our_name  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
+from benchmarks.study import mean_difference  # noqa: E402
 
 COMMAND = "python -m benchmarks.quality --objectives all"
 LEVEL = 0.05
@@ -179,16 +180,10 @@ class Figures:
         return paired_difference(self.values[one, name, metric], self.values[other, name, metric])
 
     def less_overall(self, one: str, other: str, metric: str) -> Difference:
-        """The mean over the sets of the differences, with a normal approximation."""
-        from scipy import stats
-
-        each = [self.less(one, other, metric, name) for name in self.sets]
-        mean = float(np.mean([d.mean for d in each]))
-        error = float(np.sqrt(sum(d.error**2 for d in each))) / len(each)
-        if error == 0.0:
-            return Difference(mean, 0.0, mean, mean, float(mean == 0.0))
-        p_value = 2 * float(stats.norm.sf(abs(mean) / error))
-        return Difference(mean, error, mean - 1.96 * error, mean + 1.96 * error, p_value)
+        """The mean over the sets of the differences."""
+        return mean_difference(
+            (self.values[one, name, metric], self.values[other, name, metric]) for name in self.sets
+        )
 
     def table_of(self, metric: str) -> str:
         best = {name: self.best(self.keys, metric, name) for name in (*self.sets, None)}
