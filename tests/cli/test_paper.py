@@ -91,6 +91,19 @@ def test_folds_and_trees_that_cannot_be_are_refused(cli, tiny):
     fails(cli("paper", tiny, "--trees", "0"), 2, "max_trees must be a whole number, 1 or more")
 
 
+def test_a_set_with_one_fold_has_it_beside_sets_with_several(cli, cli_json, tiny, tmp_path):
+    several = tmp_path / "several"
+    for number in (1, 2, 3):
+        (several / f"Fold{number}").mkdir(parents=True)
+        for path in tiny.iterdir():
+            (several / f"Fold{number}" / path.name).write_bytes(path.read_bytes())
+    chosen = ["paper", several, tiny, *SMALL, "--algorithms", "queryrmse", "--metrics", "MAP"]
+    found = cli_json(*chosen, "--folds", "1,3")
+    assert [one["folds"] for one in found["sets"]] == [[1, 3], [1]]
+    fails(cli(*chosen, "--folds", "4"), 2, "Got 4")
+    fails(cli(*chosen, "--folds", "2"), 2, "folds must be out of 1. Got 2")
+
+
 def test_peers_that_are_not_installed_are_left_out(cli, tiny, monkeypatch):
     monkeypatch.setattr("rankgrove.experiments.paper_peers.installed", lambda _: False)
     result = cli("paper", tiny, *SMALL, "--peers", "--algorithms", "queryrmse", "--metrics", "MAP")

@@ -133,19 +133,75 @@ def test_many_blocks_of_differences_are_all_flipped():
     assert set(significance.flipped_sums(last, 400, 1, False)) == {-1.0, 1.0}
 
 
+def naive_hall(d):
+    """Hall's transformation of the t of differences; SciPy's skewness is sqrt(n) of ours."""
+    t, g = stats.ttest_1samp(d, 0).statistic, stats.skew(d) / math.sqrt(len(d))
+    return t + g * t**2 / 3 + g**2 * t**3 / 27 + g / 6
+
+
+def naive_bootstrap(d, alternative, sign_rounds):
+    """How many rounds have a transformed t as extreme as the one seen, and of how many."""
+    sided = {"greater": lambda h: h, "less": lambda h: -h, "two-sided": abs}[alternative]
+    seen = sided(naive_hall(d))
+    found = [sided(naive_hall(d * np.array(signs))) >= seen - 1e-9 for signs in sign_rounds]
+    return sum(found), len(found)
+
+
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
-def test_bootstrap_equals_the_naive_one_with_the_same_draws(alternative):
-    a, b = samples(31, seed=5)
-    rounds, d = 200, a - b
-    seen = d.mean() / stats.sem(d)
-    count = 0
-    for rows in naive_draws(len(d), rounds, 11):
-        drawn = (d - d.mean())[rows]
-        t = drawn.mean() / stats.sem(drawn)
-        count += {"greater": t >= seen, "less": t <= seen, "two-sided": abs(t) >= abs(seen)}[
-            alternative
-        ]
+@pytest.mark.parametrize("n", [31, 64, 100])
+def test_bootstrap_equals_the_naive_one_with_the_same_signs(n, alternative):
+    a, b = samples(n, seed=5, shift=0.0)
+    rounds = 200
+    count, _ = naive_bootstrap(a - b, alternative, naive_signs(n, rounds, 11))
+    assert 0 < count < rounds
     assert bootstrap(a, b, alternative, rounds, seed=11) == (1 + count) / (1 + rounds)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_bootstrap_of_few_queries_is_the_enumeration_of_all_signs(alternative):
+    for n in (3, 8):
+        d = np.random.default_rng(n).normal(0.3, 1, n)
+        count, total = naive_bootstrap(d, alternative, itertools.product([1, -1], repeat=n))
+        assert bootstrap(d, np.zeros(n), alternative) == count / total
+
+
+def test_bootstrap_with_weights_takes_moments_of_weighted_differences():
+    rng = np.random.default_rng(3)
+    d, w, rounds = rng.normal(0.2, 1, 70), rng.random(70) + 0.1, 150
+
+    def hall(d):
+        mean = (w * d).sum() / w.sum()
+        r = w * (d - mean)
+        t = (w * d).sum() / math.sqrt((r**2).sum() * 70 / 69)
+        g = (r**3).sum() / (r**2).sum() ** 1.5
+        return t + g * t**2 / 3 + g**2 * t**3 / 27 + g / 6
+
+    count = sum(hall(d * signs) >= hall(d) for signs in naive_signs(70, rounds, 2))
+    got = bootstrap(d, np.zeros(70), rounds=rounds, seed=2, weights=w)
+    assert got == (1 + count) / (1 + rounds)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_bootstrap_of_two_queries_is_a_share_of_four(alternative):
+    for d, greater in (([0.1, 0.3], 0.25), ([0.2, 0.2], 0.25), ([0.2, -0.2], 0.75)):
+        expected = {"greater": greater, "less": 1.0, "two-sided": 2 * greater}[alternative]
+        if d == [0.2, -0.2]:
+            # Both mixed signs have t = 0, which two of four are as large as, or larger.
+            expected = 1.0 if alternative == "two-sided" else 0.75
+        assert bootstrap(d, [0.0, 0.0], alternative) == expected
+
+
+def test_a_change_of_scale_changes_no_p_value():
+    a, b = samples(40, seed=12)
+    for test in TESTS:
+        assert test(1e-9 * a, 1e-9 * b) == pytest.approx(test(a, b), rel=1e-9)
+
+
+def test_bootstrap_draws_queries_for_an_interval_as_the_naive_one():
+    values = samples(31, seed=5)[0]
+    sample = significance.sample_of(values)
+    expected = [values[rows].mean() for rows in naive_draws(31, 50, 11)]
+    assert significance.drawn_means(sample, 50, 11) == pytest.approx(expected)
 
 
 def test_the_tests_agree_where_there_are_many_queries():
@@ -310,26 +366,49 @@ def heavy_tailed(rng, n):
 def false_positives(test, law, n, alternative, trials=2000):
     """How often a test at level 0.05 tells apart what is alike."""
     rng = np.random.default_rng(13)
-    more = {} if test is paired_t else {"rounds": 399, "n_jobs": 1}
+    # So many that 10 queries have all their signs, as with the rounds by default.
+    more = {} if test is paired_t else {"rounds": 1024 if n == 10 else 399, "n_jobs": 1}
     zeros = np.zeros(n)
     found = [test(law(rng, n), zeros, alternative, **more) <= 0.05 for _ in range(trials)]
     return sum(found) / trials
 
 
-# The bootstrap needs more queries than the others: see the next test.
-@pytest.mark.parametrize(("test", "n"), [(paired_t, 30), (randomisation, 30), (bootstrap, 100)])
+# Four standard errors of a share of 2,000.
+NEAR = 4 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+@pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("law", [metric_like, heavy_tailed])
 @pytest.mark.parametrize("alternative", ["greater", "two-sided"])
-def test_false_positives_are_as_many_as_the_level_says(test, n, law, alternative):
-    # Four standard errors of a share of 2,000 are 0.0195.
-    rate = false_positives(test, law, n, alternative)
-    assert rate == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / 2000))
+def test_false_positives_are_as_many_as_the_level_says(test, law, alternative):
+    assert false_positives(test, law, 30, alternative) == pytest.approx(0.05, abs=NEAR)
 
 
-def test_bootstrap_of_few_heavy_tailed_differences_misses_the_level_as_documented():
-    """Too many false positives one-tailed, too few two-sided, within the bounds in the docs."""
-    assert 0.05 < false_positives(bootstrap, heavy_tailed, 30, "greater") < 0.10
-    assert 0.015 < false_positives(bootstrap, heavy_tailed, 30, "two-sided") < 0.05
+def normal(rng, n):
+    return rng.normal(0, 1, n)
+
+
+@pytest.mark.parametrize(
+    ("law", "n", "alternative"),
+    [(normal, 10, "greater"), (normal, 100, "less"), (heavy_tailed, 10, "greater"),
+     (heavy_tailed, 10, "two-sided"), (heavy_tailed, 100, "greater")],
+)  # fmt: skip
+def test_false_positives_of_the_bootstrap_are_as_many_with_10_queries_as_with_100(
+    law, n, alternative
+):
+    assert false_positives(bootstrap, law, n, alternative) == pytest.approx(0.05, abs=NEAR)
+
+
+def skewed(rng, n):
+    """A mean of 0 and a skewness of 1.4."""
+    return rng.gamma(2.0, 1.0, n) - 2.0
+
+
+def test_the_bootstrap_takes_skewed_differences_where_the_others_miss_the_level():
+    for alternative in ("greater", "less"):
+        assert false_positives(bootstrap, skewed, 100, alternative) == pytest.approx(0.05, abs=NEAR)
+    few = {test: false_positives(test, skewed, 30, "less") for test in TESTS}
+    assert few[bootstrap] < 0.075 < min(few[paired_t], few[randomisation])
 
 
 def test_holm_keeps_false_positives_of_a_family_at_the_level():

@@ -28,7 +28,7 @@ from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.experiments.paper import Budget, Table
-    from rankgrove.experiments.paper_runs import Plan, Progress, Records
+    from rankgrove.experiments.paper_runs import Plan, Progress, Records, Source
     from rankgrove.experiments.paper_tables import Figures, Grid
 
 _FORMATS = ("table", "markdown", "latex", "json")
@@ -68,7 +68,10 @@ def paper(
         int | None, typer.Option(metavar="N", help="The most trees of a trial; 1000 by default.")
     ] = None,
     folds: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Only these folds, as 1 or 1,2; else all.")
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Only these folds of those that a set has, as 1 or 1,2; else all."
+        ),
     ] = None,
     algorithms: Annotated[
         str | None, typer.Option(metavar="LIST", help="Only these, as yetirank,yetiloss.")
@@ -134,7 +137,7 @@ def paper(
     numbers = None if folds is None else _numbers(folds)
     cells = cells_of(tables, _names(algorithms), _names(metrics), _peers() if peers else ())
     budget = _budget(quick, trials, trees, seed)
-    sources = tuple(Source.open(place, known, numbers) for place in directories)
+    sources = _with_folds([Source.open(place, known) for place in directories], numbers)
     plan = Plan(sources, tuple(cells), out, budget, empty, n_jobs)  # type: ignore[arg-type]
     records = _run(plan)
     _show(tables, plan, records, figures_of(plan, records), shape)
@@ -151,6 +154,23 @@ def _numbers(text: str) -> list[int]:
     if not all(name.isascii() and name.isdigit() for name in names):
         raise ParameterError(f"--folds must be numbers with commas between, as 1,2. Got {text!r}.")
     return [int(name) for name in names]
+
+
+def _with_folds(sources: list[Source], numbers: list[int] | None) -> tuple[Source, ...]:
+    """The data sets with folds of these numbers; each must be in one set, and a set have one."""
+    from rankgrove.data.benchmarks import choose_folds
+
+    if numbers is None:
+        return tuple(sources)
+    choose_folds([fold for source in sources for fold in source.folds], numbers)
+    return tuple(
+        replace(
+            source,
+            folds=tuple(fold for fold in source.folds if fold.number in numbers)
+            or tuple(choose_folds(source.folds, numbers)),
+        )
+        for source in sources
+    )
 
 
 def _budget(quick: bool, trials: str | None, trees: int | None, seed: int) -> Budget:
