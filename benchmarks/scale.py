@@ -198,11 +198,11 @@ class Panel:
             f"{self.what}</text>",
         ]
         for step in range(round((self.ys[1] - self.ys[0]) * 2) + 1):
-            seconds = 10 ** (self.ys[0] + step / 2)
+            seconds = float(f"{10 ** (self.ys[0] + step / 2):.2g}")
             _, y = self.at(min(self.times), seconds)
             lines.append(
                 f'<path d="M{left:.1f} {y:.1f}h{self.width:.1f}" stroke="#ddd"/>'
-                f'<text x="{left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{seconds:.2g}</text>'
+                f'<text x="{left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{seconds:,g}</text>'
             )
         for size in self.times:
             x, _ = self.at(size, 10 ** self.ys[0])

@@ -34,6 +34,7 @@ def trials_in(path):
 def test_best_parameters_are_written_and_train_takes_them(cli, cli_json, tune, trained, tmp_path):
     found = cli_json(*tune)
     assert found["metric"] == "ndcg@10"
+    assert found["best"]["parameters"]["objective"] == "yetirank"
     assert [trial["drawn_by"] for trial in found["trials"]] == ["random", "random", "tpe"]
     best = json.loads((tmp_path / "best.json").read_text())
     assert found["best"]["parameters"] == best

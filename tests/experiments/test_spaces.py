@@ -68,6 +68,13 @@ def test_a_grower_that_is_left_to_the_objective_is_chosen_here():
     assert default_space("yetirank", {"grower": "auto"}) == default_space("yetirank", {})
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("fixed", [{}, {"max_leaves": 31}, {"max_depth": 20}, {"monotone": [1]}])
+def test_trees_are_those_that_training_takes_with_the_same_parameters(objective, fixed):
+    _, held = default_space(objective, fixed)
+    assert held["grower"] == Parameters(objective=objective, **fixed).make_grower()
+
+
 def test_what_is_fixed_is_not_drawn():
     space, held = default_space("lambdamart", {"max_leaves": 31, "l2_documents": 5.0})
     assert not {"max_leaves", "l2", "l2_documents"} & (space.keys() | held.keys())

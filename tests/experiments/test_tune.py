@@ -66,15 +66,8 @@ def test_the_first_trials_are_random_and_the_others_bayesian(whole):
 def test_a_value_is_that_of_a_model_trained_alone(sets, whole):
     train, valid = sets
     for trial in whole.trials[:3]:
-        ranker = Ranker(
-            "lambdamart",
-            grower="leafwise",
-            **HELD,
-            **trial.parameters,
-            metric="ndcg@10",
-            n_estimators=20,
-            early_stopping_rounds=5,
-        )
+        # With nothing said of objective, metric and trees, as in tuning.
+        ranker = Ranker(**HELD, **trial.parameters, n_estimators=20, early_stopping_rounds=5)
         ranker.fit(train, valid=valid)
         assert ranker.best_iteration_ == trial.n_trees
         assert max(ranker.history_["valid"]["ndcg@10"]) == trial.value
@@ -140,11 +133,24 @@ def test_folds_choose_one_number_of_trees(sets):
     assert 1 <= tuned.best_parameters["n_estimators"] <= 20
 
 
-def test_an_objective_that_is_left_open_is_searched_as_what_it_comes_to(sets):
-    tuned = tune(*sets, objective="auto", **{**SMALL, "n_random": 1, "n_bayesian": 0})
-    name = Parameters(metric="ndcg@10").make_objective().name
-    expected = tune(*sets, objective=name, **{**SMALL, "n_random": 1, "n_bayesian": 0})
+@pytest.mark.parametrize("given", [{}, {"metric": "ndcg@5"}])
+def test_an_objective_that_is_left_open_is_searched_as_what_it_comes_to(sets, given):
+    tuned = tune(*sets, **given, **{**SMALL, "n_random": 1, "n_bayesian": 0})
+    name = Parameters(**given).make_objective().name
+    assert tuned.best_parameters["objective"] == name
+    assert tuned.best_parameters["grower"] == Parameters(**given).make_grower()
+    expected = tune(*sets, objective=name, **given, **{**SMALL, "n_random": 1, "n_bayesian": 0})
     assert outcome(tuned) == outcome(expected)
+
+
+def test_without_a_metric_the_objective_has_its_own_and_ndcg_10_is_measured(sets, tmp_path):
+    options = {**SMALL, "n_random": 1, "n_bayesian": 0, "objective": "lambdamart"}
+    tuned = tune(*sets, **options, storage=tmp_path / "s.db")
+    assert tuned.metric == "ndcg@10"
+    assert "metric" not in tuned.best_parameters
+    # The objective's own is NDCG of all ranks: to go on with another is refused.
+    with pytest.raises(DataError, match="must go on with the parameters"):
+        tune(*sets, **options, metric="ndcg@10", storage=tmp_path / "s.db")
 
 
 def test_without_validation_there_are_five_folds(sets):
@@ -187,7 +193,7 @@ class Done:
 
     def __init__(self, value, steps, state="COMPLETE"):
         self.state = type("State", (), {"name": state})
-        self.user_attrs, self.intermediate_values = {"value": value}, steps
+        self.user_attrs = {"value": value, "steps": list(steps.items())}
 
 
 def test_a_trial_is_hopeless_if_it_would_have_to_gain_more_than_any_did():
@@ -216,7 +222,7 @@ def test_hopeless_trials_are_pruned_and_are_never_the_best(sets):
 
 def test_a_trial_depends_on_the_finished_ones_only(sets, whole):
     metric = parse_metric("ndcg@10")
-    drawn, _, base = tune_module._make_space("lambdamart", "ndcg@10", None, HELD, 20)
+    drawn, _, base = tune_module._make_space("auto", "auto", None, HELD, 20)
     protocol = Protocol(base, drawn, 4, "tpe", True, 5, 0)
     parts = make_parts(*sets, None, metric, 0)
     finished = []

@@ -43,7 +43,7 @@ OPTIONS = {
         "Width of each hidden layer; none is a linear model. By default 64,32.",
     ),
     "activation": ("NAME", "relu, tanh, sigmoid, gelu or silu. By default relu."),
-    "dropout": ("X", "Share of hidden values that training drops. By default 0."),
+    "dropout": ("X", "Share of hidden values that training drops. By default 0.2."),
     "transform": (
         "NAME|none",
         "What is done to features: quantile, log1p or standard. By default quantile.",

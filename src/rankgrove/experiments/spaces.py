@@ -7,12 +7,16 @@ their logarithm, and `Choices`, values of any kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from rankgrove.boosting.parameters import Parameters
+from rankgrove.boosting.parameters import AUTO, Parameters
 from rankgrove.errors import ParameterError, is_number, unknown_name
+from rankgrove.objectives.base import Objective
+
+if TYPE_CHECKING:
+    from rankgrove.experiments.kinds import AnyParameters
 
 # What decides how trials are run, or belongs to the data, is not drawn.
 _NOT_DRAWN = {
@@ -20,15 +24,18 @@ _NOT_DRAWN = {
     "metric": "give metric= to tune",
     "eval_metric": "give metric= to tune",
     "n_estimators": "validation finds the number of trees, up to max_trees=",
+    "max_epochs": "validation finds the number of epochs, up to max_epochs=",
     "early_stopping_rounds": "give early_stopping_rounds= to tune",
     "random_state": "hold it with fixed=",
     "monotone": "hold it with fixed=",
     "categorical": "hold it with fixed=",
+    "device": "hold it with fixed=",
 }
 _NOT_HELD = {
     "objective": "give objective= to tune",
     "eval_metric": "give metric= to tune",
     "n_estimators": "give max_trees= to tune",
+    "max_epochs": "give max_epochs= to tune",
     "early_stopping_rounds": "give early_stopping_rounds= to tune",
 }
 
@@ -74,20 +81,46 @@ class Choices:
 
 Space = dict[str, Range | Choices]
 
+# The one parameter whose values are widths of layers, which a study keeps as text.
+HIDDEN = "hidden"
+
+
+def as_drawn(value: Any) -> Any:
+    """A choice in the form in which a study keeps it.
+
+    >>> as_drawn((64, 32)), as_drawn(()), as_drawn("log1p")
+    ('64,32', '', 'log1p')
+    """
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def from_drawn(drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a study keeps, as training takes them.
+
+    >>> from_drawn({"hidden": "64,32", "dropout": 0.5})
+    {'hidden': (64, 32), 'dropout': 0.5}
+    """
+    found = dict(drawn)
+    if isinstance(found.get(HIDDEN), str):
+        found[HIDDEN] = tuple(int(width) for width in found[HIDDEN].split(",") if width)
+    return found
+
+
 _RATE = Range(1e-3, 1.0, log=True)
 _L2 = Range(1e-3, 100.0, log=True)
 
-# Section 4.1 has LightGBM's trees for its lambdarank, of which our LambdaMART is one, and oblivious
-# trees, of CatBoost, for these.
-_OBLIVIOUS = ("yetirank", "yetiloss", "queryrmse", "stochasticrank")
+# What decides how trees grow where it is not told.
+_SHAPE = ("grower", "max_leaves", "max_depth", "monotone", "categorical")
 
 
-def default_space(objective: str, fixed: Mapping[str, Any]) -> tuple[Space, dict[str, Any]]:
+def default_space(
+    objective: str | Objective, fixed: Mapping[str, Any]
+) -> tuple[Space, dict[str, Any]]:
     """The space of section 4.1 for an objective, and the parameters that it holds.
 
     What is fixed is not drawn. `grower` decides which trees are searched: `oblivious` gives those
-    of CatBoost in the paper, others those of LightGBM. YetiRank, YetiLoss, QueryRMSE and
-    StochasticRank have oblivious trees unless told, or unless features are monotone or categorical.
+    of CatBoost in the paper, others those of LightGBM. Unless told, it is what training takes with
+    the same parameters.
 
     >>> space, held = default_space("stochasticrank", {"mu": 1.0})
     >>> list(space), held["l2_documents"]
@@ -97,13 +130,13 @@ def default_space(objective: str, fixed: Mapping[str, Any]) -> tuple[Space, dict
     """
     held: dict[str, Any] = {}
     space: Space = {"learning_rate": _RATE}
-    plain = not any(_is_given(fixed.get(name)) for name in ("monotone", "categorical"))
-    grower = fixed.get("grower", "auto")
-    if grower == "auto":
+    shape = {name: fixed[name] for name in _SHAPE if name in fixed}
+    grower = Parameters(objective=objective, **shape).make_grower()
+    if fixed.get("grower", AUTO) == AUTO:
         fixed = {name: value for name, value in fixed.items() if name != "grower"}
-        grower = "oblivious" if objective in _OBLIVIOUS and plain else "leafwise"
         held["grower"] = grower
     oblivious = grower == "oblivious"
+    objective = objective.name if isinstance(objective, Objective) else objective
     if objective == "stochasticrank":
         held["l2_documents"] = 0.0
     elif objective == "lambdamart" and not oblivious:
@@ -130,22 +163,41 @@ def default_space(objective: str, fixed: Mapping[str, Any]) -> tuple[Space, dict
     )
 
 
-def _is_given(value: Any) -> bool:
-    return value is not None and len(value) > 0
+# Of networks: five of their shapes, and what else decides how closely they follow the data.
+_NETWORK_SPACE: Space = {
+    "learning_rate": Range(1e-4, 3e-2, log=True),
+    "hidden": Choices(((), (32,), (128,), (64, 32), (128, 64))),
+    "dropout": Range(0.0, 0.5),
+    "weight_decay": Range(1e-4, 1.0, log=True),
+    "batch_queries": Range(4, 64, log=True, whole=True),
+    "transform": Choices(("quantile", "log1p", "standard")),
+}
 
 
-def check_fixed(fixed: Mapping[str, Any]) -> dict[str, Any]:
+def network_space(fixed: Mapping[str, Any]) -> Space:
+    """What is drawn for a network, but for what is fixed.
+
+    >>> list(network_space({"hidden": (), "transform": "log1p"}))
+    ['learning_rate', 'weight_decay', 'batch_queries']
+    """
+    # A linear model has no hidden values to drop.
+    linear = "hidden" in fixed and len(fixed["hidden"]) == 0
+    apart = {*fixed, *(["dropout"] if linear else [])}
+    return {name: entry for name, entry in _NETWORK_SPACE.items() if name not in apart}
+
+
+def check_fixed(fixed: Mapping[str, Any], kind: type[AnyParameters] = Parameters) -> dict[str, Any]:
     """The parameters that are held; one that does not exist, or that `tune` sets, is refused."""
     if not isinstance(fixed, Mapping):
         raise ParameterError(
             f"fixed must be a mapping of parameters to values. Got {type(fixed).__name__}."
         )
     for name in fixed:
-        _check_name("a fixed parameter", name, _NOT_HELD)
+        _check_name("a fixed parameter", name, _NOT_HELD, kind)
     return dict(fixed)
 
 
-def parse_space(space: Mapping[str, Any], base: Parameters) -> Space:
+def parse_space(space: Mapping[str, Any], base: AnyParameters) -> Space:
     """A space of the user's own, checked: each entry must give values that training accepts.
 
     Parameters
@@ -170,8 +222,8 @@ def parse_space(space: Mapping[str, Any], base: Parameters) -> Space:
         )
     found: Space = {}
     for name, given in space.items():
-        _check_name("a parameter of the space", name, _NOT_DRAWN)
-        entry = _parse_entry(name, given)
+        _check_name("a parameter of the space", name, _NOT_DRAWN, type(base))
+        entry = _parse_entry(name, given, type(base))
         ends = entry.values if isinstance(entry, Choices) else (entry.low, entry.high)
         for value in ends:
             try:
@@ -184,15 +236,17 @@ def parse_space(space: Mapping[str, Any], base: Parameters) -> Space:
     return found
 
 
-def _check_name(what: str, name: Any, reserved: Mapping[str, str]) -> None:
-    known = [field.name for field in fields(Parameters)]
+def _check_name(
+    what: str, name: Any, reserved: Mapping[str, str], kind: type[AnyParameters]
+) -> None:
+    known = [field.name for field in fields(kind)]
     if name not in known:
         raise unknown_name(what, str(name), [word for word in known if word not in reserved])
     if name in reserved:
         raise ParameterError(f"{what} must not be {name}: {reserved[name]}. Got it.")
 
 
-def _parse_entry(name: str, given: Any) -> Range | Choices:
+def _parse_entry(name: str, given: Any, kind: type[AnyParameters]) -> Range | Choices:
     rule = (
         f"the space of {name} must be (low, high), (low, high, 'log') or a list of values; in a "
         f'file {{"low": ..., "high": ..., "log": true}} or {{"choices": [...]}}.'
@@ -210,14 +264,19 @@ def _parse_entry(name: str, given: Any) -> Range | Choices:
         return _choices(name, given)
     if not isinstance(given, tuple) or len(given) not in (2, 3) or given[2:] not in ((), ("log",)):
         raise ParameterError(f"{rule} Got {given!r}.")
-    return _range(name, given)
+    return _range(name, given, kind)
 
 
 def _choices(name: str, values: list[Any]) -> Choices:
     if not values:
         raise ParameterError(f"the choices of {name} must be at least one. Got none.")
+    if name == HIDDEN:
+        # Widths of layers; a file has lists.
+        values = [tuple(value) if isinstance(value, list) else value for value in values]
     for value in values:
-        if not (value is None or isinstance(value, (str, bool)) or is_number(value)):
+        plain_ones = value if name == HIDDEN and isinstance(value, tuple) else (value,)
+        if not all(one is None or isinstance(one, (str, bool)) or is_number(one)
+                   for one in plain_ones):  # fmt: skip
             raise ParameterError(
                 f"the choices of {name} must be numbers, words, True, False or None. Got {value!r}."
             )
@@ -227,10 +286,10 @@ def _choices(name: str, values: list[Any]) -> Choices:
     return Choices(tuple(plain))
 
 
-def _range(name: str, given: tuple[Any, ...]) -> Range:
+def _range(name: str, given: tuple[Any, ...], kind: type[AnyParameters]) -> Range:
     low, high, log = given[0], given[1], len(given) == 3
-    hint = get_type_hints(Parameters)[name]
-    parts = get_args(hint) or (hint,)
+    hint = get_type_hints(kind)[name]
+    parts = (hint,) if get_origin(hint) is Sequence else get_args(hint) or (hint,)
     if bool in parts or not {int, float} & set(parts):
         raise ParameterError(
             f"the space of {name}, which is no number, must be a list of values. Got {given!r}."

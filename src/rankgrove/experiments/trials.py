@@ -1,22 +1,29 @@
-"""One trial of `tune`: its parameters drawn, its trees grown on all parts, its record."""
+"""One trial of `tune`: its parameters drawn, its model trained on all parts, its record."""
 
 from __future__ import annotations
 
 import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 
 from rankgrove.boosting.binned import SharedBins
-from rankgrove.boosting.loop import Training
-from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.frames import Backend
 from rankgrove.errors import DataError, MissingExtraError, ParameterError, unknown_name
-from rankgrove.experiments.spaces import Choices, Range, Space
+from rankgrove.experiments.kinds import (
+    TREES,
+    Kind,
+    ends_if_diverged,
+    kind_of,
+    n_done,
+    start_training,
+)
+from rankgrove.experiments.spaces import Choices, Range, Space, as_drawn, from_drawn
 from rankgrove.experiments.studies import NUMBER, import_optuna
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import evaluate
@@ -24,11 +31,15 @@ from rankgrove.metrics.evaluate import evaluate
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
+    from rankgrove.experiments.kinds import AnyParameters
+
 State = Literal["complete", "pruned"]
 
-# Pruning looks at a trial so many times, at most.
+# The best values at some numbers of trees, which pruning looks at.
+STEPS = "steps"
+# It looks at a trial so many times, at most.
 _LOOKS = 20
-# And not before this part of its trees: the first ones say little of what is to come.
+# And not before this part of its rounds: the first ones say little of what is to come.
 _WARM_UP = 10
 
 
@@ -45,7 +56,7 @@ class Trial:
     value
         The best value of the metric on validation.
     n_trees, n_grown
-        With how many trees, and how many were grown.
+        With how many trees, and how many were grown; for a network with how many epochs.
     parameters
         What was drawn.
     drawn_by
@@ -73,7 +84,7 @@ class Trial:
             value=float(noted["value"]),
             n_trees=noted["n_trees"],
             n_grown=noted["n_grown"],
-            parameters=dict(trial.params),
+            parameters=from_drawn(trial.params),
             drawn_by=noted["drawn_by"],
             seconds=noted["seconds"],
         )
@@ -82,8 +93,8 @@ class Trial:
 class TrialTable(Sequence[Trial]):
     """The trials in their order. Prints as a table, the best one marked."""
 
-    def __init__(self, trials: Sequence[Trial]) -> None:
-        self._trials = list(trials)
+    def __init__(self, trials: Sequence[Trial], kind: Kind = TREES) -> None:
+        self._trials, self._kind = list(trials), kind
 
     @overload
     def __getitem__(self, at: int) -> Trial: ...
@@ -148,7 +159,7 @@ class TrialTable(Sequence[Trial]):
         columns = self.to_dict()
         del columns["seconds"], columns["n_grown"]
         best = self.best.number if any(t.state == "complete" for t in self._trials) else -1
-        names = {"number": "trial", "n_trees": "trees", "drawn_by": "drawn by"}
+        names = {"number": "trial", "n_trees": f"{self._kind.unit}s", "drawn_by": "drawn by"}
         header = [names.get(name, name) for name in columns]
         rows = [
             [f"{number}{'*' if number == best else ''}", *(_shown(cell) for cell in cells)]
@@ -201,29 +212,43 @@ def make_parts(
     return parts
 
 
-def grow(parts: Sequence[Part], parameters: Parameters, n_jobs: int | None) -> Iterator[float]:
-    """Add tree after tree to a run on each part; the mean value over all queries after each."""
-    runs = [
-        Training(
-            part.train, {"valid": part.valid}, parameters, shared_bins=part.bins, n_jobs=n_jobs
-        )
-        for part in parts
-    ]
-    weights = [part.weight for part in parts]
-    for n_trees in range(1, parameters.n_estimators + 1):
-        for run in runs:
-            run.run([_stop])
-            if run.interrupted:
-                raise KeyboardInterrupt
-        if all(len(run.trees) < n_trees for run in runs):
+def grow(parts: Sequence[Part], parameters: AnyParameters, n_jobs: int | None) -> Iterator[float]:
+    """Add tree after tree, or epoch after epoch, to a run on each part.
+
+    After each comes the mean value over all queries. A network whose scores leave all bounds is
+    trained no further; if that is its first epoch, it is worth what equal scores are worth.
+    """
+    kind = kind_of(parameters.objective)
+    runs = [start_training(part.train, part.valid, parameters, part.bins, n_jobs) for part in parts]
+    for number in range(1, getattr(parameters, kind.number) + 1):
+        diverged = True
+        with ends_if_diverged(kind):
+            for run in runs:
+                run.run([_stop])
+                if run.interrupted:
+                    raise KeyboardInterrupt
+            diverged = False
+        if diverged:
+            if number == 1:
+                yield _mean_value(parts, [_value_of_nothing(part, parameters) for part in parts])
             return
-        if len(runs) == 1:
-            yield runs[0].validation.watched[-1]
-        else:
-            yield float(np.average([run.validation.watched[-1] for run in runs], weights=weights))
+        if all(n_done(run) < number for run in runs):
+            return
+        yield _mean_value(parts, [run.validation.watched[-1] for run in runs])
 
 
-def _stop(_: Training) -> bool:
+def _mean_value(parts: Sequence[Part], values: Sequence[float]) -> float:
+    if len(parts) == 1:
+        return values[0]
+    return float(np.average(values, weights=[part.weight for part in parts]))
+
+
+def _value_of_nothing(part: Part, parameters: AnyParameters) -> float:
+    metric = parameters.metrics()[0]
+    return evaluate(part.valid, np.zeros(part.valid.n_documents), metric)[str(metric)]
+
+
+def _stop(_: Any) -> bool:
     return True
 
 
@@ -234,16 +259,27 @@ class Protocol:
     Attributes
     ----------
     rounds
-        Trees without a better value after which a trial ends, or None.
+        Trees or epochs without a better value after which a trial ends, or None.
     """
 
-    base: Parameters
+    base: AnyParameters
     space: Space
     n_random: int
     sampler: str
     prune: bool
     rounds: int | None
     seed: int
+
+    @property
+    def kind(self) -> Kind:
+        """What is tuned."""
+        return kind_of(self.base.objective)
+
+    @property
+    def most(self) -> int:
+        """The trees or epochs of a trial, at most."""
+        most: int = getattr(self.base, self.kind.number)
+        return most
 
     def drawn_by(self, number: int) -> str:
         """How a trial is drawn."""
@@ -254,7 +290,7 @@ class Protocol:
         return self.prune and number >= max(1, self.n_random)
 
 
-# Told after each tree of a trial what it has reached: the number of trees, the best value so far.
+# Told after each tree or epoch of a trial what it has reached: their number, the best value so far.
 Watch = Callable[[int, float], None]
 
 
@@ -271,11 +307,11 @@ def run_trial(
     """
     optuna = import_optuna()
     start = time.perf_counter()
-    number, most = len(finished), protocol.base.n_estimators
+    number, most = len(finished), protocol.most
     study = optuna.create_study(direction="maximize", sampler=make_sampler(protocol, number))
-    study.add_trials(finished)
+    study.add_trials([_as_sampled(trial) for trial in finished])
     trial = study.ask(distributions(protocol.space))
-    parameters = _with_drawn(protocol.base, trial.params, number)
+    parameters = _with_drawn(protocol.base, from_drawn(trial.params), number)
     every = max(1, most // _LOOKS)
     best, at, n_grown, steps, pruned = -np.inf, 0, 0, {}, False
     for value in grow(parts, parameters, n_jobs):
@@ -295,13 +331,22 @@ def run_trial(
         value=best,
         params=trial.params,
         distributions=trial.distributions,
-        intermediate_values=steps,
+        # The sampler looks at the last one only, and each is a row to write.
+        intermediate_values=dict(list(steps.items())[-1:]),
         user_attrs={
             NUMBER: number, "drawn_by": protocol.drawn_by(number), "value": best, "n_trees": at,
             "n_grown": n_grown, "seconds": time.perf_counter() - start,
+            STEPS: [list(step) for step in steps.items()],
         },
     )  # fmt: skip
     return made
+
+
+def _as_sampled(trial: FrozenTrial) -> FrozenTrial:
+    """A trial without what only we look at: a study copies all of every trial."""
+    seen = copy(trial)
+    seen.user_attrs = {}
+    return seen
 
 
 def is_hopeless(n_trees: int, best: float, finished: Sequence[FrozenTrial]) -> bool:
@@ -317,13 +362,13 @@ def is_hopeless(n_trees: int, best: float, finished: Sequence[FrozenTrial]) -> b
     values = [float(trial.user_attrs["value"]) for trial in complete]
     # A trial that has ended before has nothing to gain.
     gains = [
-        value - trial.intermediate_values.get(n_trees, value)
+        value - dict(trial.user_attrs[STEPS]).get(n_trees, value)
         for value, trial in zip(values, complete, strict=True)
     ]
-    return best + max(gains) < max(values)
+    return bool(best + max(gains) < max(values))
 
 
-def _with_drawn(base: Parameters, drawn: Mapping[str, Any], number: int) -> Parameters:
+def _with_drawn(base: AnyParameters, drawn: Mapping[str, Any], number: int) -> AnyParameters:
     try:
         return replace(base, **drawn)
     except ParameterError as error:
@@ -339,7 +384,7 @@ def distributions(space: Space) -> dict[str, Any]:
 
     def made(entry: Range | Choices) -> Any:
         if isinstance(entry, Choices):
-            return kinds.CategoricalDistribution(entry.values)
+            return kinds.CategoricalDistribution([as_drawn(value) for value in entry.values])
         kind = kinds.IntDistribution if entry.whole else kinds.FloatDistribution
         return kind(entry.low, entry.high, log=entry.log)
 

@@ -6,16 +6,14 @@ import hashlib
 import importlib.util
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TextIO, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from rankgrove.boosting.parameters import Parameters
-from rankgrove.boosting.progress import clock_time
+from rankgrove.boosting.parameters import AUTO, Auto
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import (
@@ -25,8 +23,24 @@ from rankgrove.errors import (
     unknown_name,
     whole_number,
 )
-from rankgrove.experiments.spaces import Space, check_fixed, default_space, parse_space
+from rankgrove.experiments.kinds import (
+    EPOCHS,
+    TREES,
+    Kind,
+    kind_of,
+    make_estimator,
+    parameters_of,
+    versions_of,
+)
+from rankgrove.experiments.spaces import (
+    Space,
+    check_fixed,
+    default_space,
+    network_space,
+    parse_space,
+)
 from rankgrove.experiments.studies import Trials, import_optuna, open_study
+from rankgrove.experiments.trial_progress import TrialProgress
 from rankgrove.experiments.trials import (
     Part,
     Protocol,
@@ -40,13 +54,13 @@ from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
 
 if TYPE_CHECKING:
-    from rankgrove.estimators import Ranker
+    from optuna.trial import FrozenTrial
+
+    from rankgrove.experiments.kinds import AnyParameters
 
 Sampler = Literal["tpe", "gp"]
 # Called after each trial; tuning stops if one returns True.
 TrialCallback = Callable[[Trial], "bool | None"]
-
-_SECONDS_BETWEEN_LINES = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +71,8 @@ class Tuned:
     ----------
     best_parameters
         The parameters of the best trial with those that were held, and `n_estimators`, the number
-        of trees that validation chose: `Ranker(**best_parameters)`.
+        of trees that validation chose: `Ranker(**best_parameters)`. For a network it is
+        `max_epochs`, the number of epochs.
     best_value
         The metric on validation with them.
     metric
@@ -76,21 +91,24 @@ class Tuned:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the best parameters to a JSON file: `rankgrove train --params FILE` takes it."""
-        everything = Parameters(**self.best_parameters).as_json()
+        kind = kind_of(self.best_parameters["objective"])
+        everything = parameters_of(kind)(**self.best_parameters).as_json()
         chosen = {name: everything[name] for name in self.best_parameters}
         with open_for_writing(path) as stream:
             stream.write((json.dumps(chosen, indent=2) + "\n").encode())
 
-    def fit(self, train: Dataset, **options: Any) -> Ranker:
-        """A Ranker with the best parameters, trained; `options` are those of `Ranker.fit`."""
-        from rankgrove.estimators import Ranker  # noqa: PLC0415 (brings scikit-learn)
+    def fit(self, train: Dataset, **options: Any) -> Any:
+        """A Ranker, RankNet or LambdaRank with the best parameters, trained.
 
-        return Ranker(**self.best_parameters).fit(train, **options)
+        `options` are those of its `fit`.
+        """
+        return make_estimator(self.best_parameters).fit(train, **options)
 
     def __str__(self) -> str:
         best = self.trials.best
+        number = kind_of(self.best_parameters["objective"]).count(best.n_trees)
         lines = [
-            f"{self.metric} {self.best_value:.4f} with {best.n_trees:,} trees in trial "
+            f"{self.metric} {self.best_value:.4f} with {number} in trial "
             f"{best.number} of {len(self.trials):,}",
             *(f"  {name} = {_shown(value)}" for name, value in self.best_parameters.items()),
         ]
@@ -101,16 +119,17 @@ def tune(
     train: Dataset,
     valid: Dataset | None = None,
     *,
-    objective: str | Objective = "lambdamart",
-    metric: str | Metric = "ndcg@10",
+    objective: str | Objective = AUTO,
+    metric: str | Metric = AUTO,
     space: Mapping[str, Any] | None = None,
     fixed: Mapping[str, Any] | None = None,
     n_random: int = 20,
     n_bayesian: int = 80,
     sampler: Sampler = "tpe",
     prune: bool = True,
-    max_trees: int = 1000,
-    early_stopping_rounds: int | None = 100,
+    max_trees: int | None = None,
+    max_epochs: int | None = None,
+    early_stopping_rounds: int | Auto | None = AUTO,
     folds: int | None = None,
     storage: Any = None,
     name: str = "rankgrove",
@@ -131,10 +150,12 @@ def tune(
         The data to train on, and those to measure on. Without `valid` it is cross-validation.
     objective, metric
         What is trained, and what is maximised: by the objective, where it has a choice, and on
-        validation. `fixed={"metric": ...}` gives the objective another one.
+        validation. `auto` is what it is to `Ranker`: without a metric YetiRank, measured by
+        NDCG@10, with one YetiLoss. `fixed={"metric": ...}` gives the objective another one.
+        `ranknet` and `lambdarank` tune networks, with epochs in the place of trees.
     space
         What is drawn: a mapping of parameters to (low, high), (low, high, "log") or lists of
-        values. By default that of section 4.1 for the objective.
+        values. By default that of section 4.1 for the objective; for networks see the guide.
     fixed
         Parameters that are held.
     sampler
@@ -142,8 +163,9 @@ def tune(
     prune
         Whether a trial is given up when, to reach the best complete one, it would have to gain
         more than any complete trial has gained after as many trees. Random trials never are.
-    max_trees, early_stopping_rounds
-        The most trees of a trial, and after how many without a better value it ends; None for
+    max_trees, max_epochs, early_stopping_rounds
+        The most trees of a trial, 1000 by default, or epochs of a network, 100 by default, and
+        after how many without a better value it ends: 100 trees or 10 epochs by default, None for
         never.
     folds
         Cross-validation by query in so many parts, 5 by default: the value is the mean over the
@@ -171,7 +193,7 @@ def tune(
     >>> train, valid = make_web_search(60, 16).split(0.5, 0.5)
     >>> tuned = tune(train, valid, n_random=3, n_bayesian=2, max_trees=5)
     >>> len(tuned.trials), sorted(tuned.best_parameters)[:3]
-    (5, ['grower', 'l2', 'learning_rate'])
+    (5, ['grower', 'l2_documents', 'learning_rate'])
     >>> model = tuned.fit(train).model_
     >>> model.n_trees == tuned.best_parameters["n_estimators"]
     True
@@ -184,25 +206,27 @@ def tune(
     n_trials = n_random + whole_number("n_bayesian", n_bayesian, 0)
     if n_trials == 0:
         raise ParameterError("n_random and n_bayesian must be 1 or more together. Got 0.")
-    whole_number("max_trees", max_trees, 1)
-    whole_number("early_stopping_rounds", early_stopping_rounds, 1, none=True)
+    kind = kind_of(objective)
+    most = _most(kind, {TREES.limit: max_trees, EPOCHS.limit: max_epochs})
+    rounds = kind.rounds if early_stopping_rounds == AUTO else early_stopping_rounds
+    whole_number("early_stopping_rounds", rounds, 1, none=True)
     whole_number("seed", seed, 0)
-    drawn, given, base = _make_space(objective, metric, space, fixed or {}, max_trees)
-    protocol = Protocol(
-        base, drawn, n_random, sampler, bool(prune), early_stopping_rounds, int(seed)
-    )
+    drawn, given, base = _make_space(objective, metric, space, fixed or {}, most)
+    protocol = Protocol(base, drawn, n_random, sampler, bool(prune), rounds, int(seed))
     watched = base.metrics()[0]
     parts = make_parts(train, valid, folds, watched, int(seed))
     about = _about(protocol, train, valid, len(parts))
     run = _Run(protocol, parts, n_trials, n_jobs)
     with open_study(storage, name, about) as trials:
-        run.go(trials, list(callbacks), _Progress(n_trials, str(watched)) if verbose else None)
-    best = TrialTable(run.trials).best
+        progress = TrialProgress(n_trials, str(watched), kind) if verbose else None
+        run.go(trials, list(callbacks), progress)
+    table = TrialTable(run.trials, kind)
+    best = table.best
     return Tuned(
-        best_parameters={**given, **best.parameters, "n_estimators": best.n_trees},
+        best_parameters={**given, **best.parameters, kind.number: best.n_trees},
         best_value=best.value,
         metric=str(watched),
-        trials=TrialTable(run.trials),
+        trials=table,
         interrupted=run.interrupted,
     )
 
@@ -220,20 +244,21 @@ class _Run:
         self._protocol, self._parts, self._n_trials = protocol, parts, n_trials
         self._n_jobs = n_jobs
         self.trials: list[Trial] = []
+        self._finished: list[FrozenTrial] = []
         self.interrupted = False
 
     def go(
-        self, kept: Trials, callbacks: Sequence[TrialCallback], progress: _Progress | None
+        self, kept: Trials, callbacks: Sequence[TrialCallback], progress: TrialProgress | None
     ) -> None:
         try:
             self._load(kept)
             if progress is not None:
                 progress.start(self.trials)
             while len(self.trials) < self._n_trials:
-                finished = kept.finished()[: len(self.trials)]
                 watch = _ignore if progress is None else progress.grown
-                trial = run_trial(self._protocol, finished, self._parts, watch, self._n_jobs)
+                trial = run_trial(self._protocol, self._finished, self._parts, watch, self._n_jobs)
                 kept.add(trial)
+                self._finished.append(trial)
                 self.trials.append(Trial.from_study(trial))
                 if progress is not None:
                     progress.finished(self.trials)
@@ -250,7 +275,8 @@ class _Run:
 
     def _load(self, kept: Trials) -> None:
         """Take the trials that are done; they must be drawn as this protocol would draw them."""
-        for trial in map(Trial.from_study, kept.finished()[: self._n_trials]):
+        self._finished = kept.finished()[: self._n_trials]
+        for trial in map(Trial.from_study, self._finished):
             expected = self._protocol.drawn_by(trial.number)
             if trial.drawn_by != expected:
                 raise DataError(
@@ -265,21 +291,41 @@ def _ignore(n_trees: int, best: float) -> None:
     """What nobody watches."""
 
 
+def _most(kind: Kind, limits: Mapping[str, Any]) -> int:
+    """The trees or epochs of a trial, at most; the limit of another kind of model is refused."""
+    for name, limit in limits.items():
+        if name != kind.limit and limit is not None:
+            raise ParameterError(
+                f"{name} must be left out for an objective that is trained by {kind.unit}s. Got "
+                f"{limit!r}: give {kind.limit}."
+            )
+    given = limits[kind.limit]
+    most: int = whole_number(kind.limit, kind.most if given is None else given, 1)
+    return most
+
+
 def _make_space(
-    objective: Any, metric: Any, space: Any, fixed: Any, max_trees: int
-) -> tuple[Space, dict[str, Any], Parameters]:
+    objective: Any, metric: Any, space: Any, fixed: Any, most: int
+) -> tuple[Space, dict[str, Any], AnyParameters]:
     """What is drawn, what is held, and the parameters that a trial starts from."""
-    given = {"objective": objective, **check_fixed(fixed)}
-    watched = parse_metric(metric)
-    given |= {"eval_metric": metric} if "metric" in fixed else {"metric": metric}
+    kind = kind_of(objective)
+    make = parameters_of(kind)
+    given: dict[str, Any] = {"objective": objective, **check_fixed(fixed, make)}
+    if not _is_auto(metric):
+        parse_metric(metric)
+        given["eval_metric" if "metric" in fixed else "metric"] = metric
+    if _is_auto(objective):
+        objective = given["objective"] = make(**given).make_objective().name
     if space is None:
-        name = Parameters(**given).make_objective().name
-        drawn, held = default_space(name, fixed)
+        # Says first what is wrong with what is held.
+        make(**given).make_objective()
+        network = kind is EPOCHS
+        drawn, held = (network_space(fixed), {}) if network else default_space(objective, fixed)
         if isinstance(objective, Objective):
             # What belongs to the objective is in it already.
             drawn = {key: entry for key, entry in drawn.items() if key != "mu"}
         given |= held
-        base = Parameters(**given, n_estimators=max_trees)
+        base = make(**{**given, kind.number: most})
         if not drawn:
             raise ParameterError(
                 "space must leave something to draw. Got all parameters of the default one held."
@@ -288,11 +334,13 @@ def _make_space(
         both = [key for key in space if key in fixed] if isinstance(space, Mapping) else []
         if both:
             raise ParameterError(f"{both[0]} must be held or drawn. Got it in fixed and in space.")
-        base = Parameters(**given, n_estimators=max_trees)
+        base = make(**{**given, kind.number: most})
         drawn = parse_space(space, base)
-    if base.metrics() != [watched]:
-        raise ParameterError(f"metric must be one metric. Got {metric!r}.")
     return drawn, given, base
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO
 
 
 def _about(
@@ -300,23 +348,25 @@ def _about(
 ) -> dict[str, Any]:
     """What a study is about, as JSON: what must not change while it lasts."""
     everything = protocol.base.as_json()
-    if everything.pop("eval_metric") is None:
+    if everything.pop("eval_metric") is None and everything["metric"] != AUTO:
         # What the objective optimises is what validation measures.
         del everything["metric"]
     return {
         "versions": {
             "rankgrove": str(sys.modules[__name__.partition(".")[0]].__version__),
             "optuna": import_optuna().__version__,
+            **versions_of(protocol.kind),
         },
         "data": {
             "train": _fingerprint(train),
             **({} if valid is None else {"valid": _fingerprint(valid)}),
         },
-        "objective": everything.pop("objective"),
+        # Which an objective that is left open follows.
         "metric": str(protocol.base.metrics()[0]),
+        "objective": everything.pop("objective"),
         "space": {name: entry.as_json() for name, entry in protocol.space.items()},
         "protocol": {
-            "max_trees": everything.pop("n_estimators"),
+            protocol.kind.limit: everything.pop(protocol.kind.number),
             "early_stopping_rounds": protocol.rounds,
             "prune": protocol.prune,
             "folds": n_parts if valid is None else None,
@@ -362,61 +412,3 @@ def _check_callbacks(callbacks: Any) -> None:
 
 def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-class _Progress:
-    """The trials so far, the best and the time left: a line that moves, or one now and then."""
-
-    def __init__(self, n_trials: int, metric: str, stream: TextIO | None = None) -> None:
-        self._n_trials, self._metric = n_trials, metric
-        self._stream = sys.stderr if stream is None else stream
-        self._moves = self._stream.isatty()
-        self._trials: list[Trial] = []
-        self._before, self._start, self._written = 0, 0.0, 0.0
-
-    def start(self, trials: list[Trial]) -> None:
-        self._trials, self._before = list(trials), len(trials)
-        self._start = time.monotonic()
-        if trials:
-            self._write(f"going on after {len(trials):,} trials", force=True)
-
-    def grown(self, n_trees: int, best: float) -> None:
-        now = f"{best:.4f} at tree {n_trees:,}"
-        self._write("  ".join([*self._parts(), now, *self._left()]))
-
-    def finished(self, trials: list[Trial]) -> None:
-        self._trials = trials
-        last = trials[-1]
-        now = f"last {last.value:.4f} with {last.n_trees:,} trees"
-        now += " (pruned)" if last.state == "pruned" else ""
-        self._write(
-            "  ".join([*self._parts(), now, *self._left()]), force=len(trials) == self._n_trials
-        )
-
-    def end(self) -> None:
-        if self._moves:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def _parts(self) -> list[str]:
-        parts = [f"{len(self._trials):,}/{self._n_trials:,} trials"]
-        complete = [trial for trial in self._trials if trial.state == "complete"]
-        if complete:
-            best = TrialTable(complete).best
-            parts.append(f"best {self._metric} {best.value:.4f} in trial {best.number:,}")
-        return parts
-
-    def _left(self) -> list[str]:
-        done = len(self._trials) - self._before
-        if done == 0 or len(self._trials) == self._n_trials:
-            return []
-        each = (time.monotonic() - self._start) / done
-        return [f"{clock_time(each * (self._n_trials - len(self._trials)))} left"]
-
-    def _write(self, line: str, force: bool = False) -> None:
-        now = time.monotonic()
-        if not force and now - self._written < (0.1 if self._moves else _SECONDS_BETWEEN_LINES):
-            return
-        self._written = now
-        self._stream.write("\r\x1b[K" + line if self._moves else line + "\n")
-        self._stream.flush()

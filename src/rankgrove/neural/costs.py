@@ -16,38 +16,63 @@ from rankgrove.objectives.pairwise import RankMART
 _CHUNK_DOCUMENTS = 1 << 12
 
 
-# Scores, times sigma, that are no further apart than this have products of e^x that are finite.
+# Scores, times sigma, that are no further apart than this have quotients of e^x that are finite.
 _WIDEST = 300.0
-_LARGE = 1e150
+# The logarithm of the largest product that is taken: below that of the largest double.
+_LARGEST = 700.0
+# Products that are taken side by side, and the most factors of one.
+_LANES, _DEEPEST = 16, 32
+
+
+@kernel
+def sum_logs(powers, count, inverse, deep, lanes):
+    """The sum of log(1 + inverse * powers[j]) for j below count.
+
+    A sum of logarithms is that of their product, of `deep` factors here: few are taken.
+    """
+    total, n_blocks, done = 0.0, count // _LANES, 0
+    while done < n_blocks:
+        following = min(n_blocks, done + deep)
+        lanes[:] = 1.0
+        for block in range(done, following):
+            for lane in range(_LANES):
+                lanes[lane] *= 1.0 + inverse * powers[block * _LANES + lane]
+        for lane in range(_LANES):
+            total += math.log(lanes[lane])
+        done = following
+    product, n_factors = 1.0, 0
+    for j in range(n_blocks * _LANES, count):
+        product *= 1.0 + inverse * powers[j]
+        n_factors += 1
+        if n_factors == deep:
+            total += math.log(product)
+            product, n_factors = 1.0, 0
+    return total + math.log(product)
 
 
 @kernel
 def sum_pair_costs(scores, labels, offsets, first, last, sigma, out):
-    """For queries first to last the sum of log(1 + exp(-sigma (z_i - z_j))), label i > label j.
-
-    A sum of logarithms is that of their product, so few are taken where no e^x overflows.
-    """
+    """For queries first to last the sum of log(1 + exp(-sigma (z_i - z_j))), label i > label j."""
+    lanes = np.empty(_LANES)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
-        middle = (scores[lo:hi].min() + scores[lo:hi].max()) / 2
-        powers = np.exp(sigma * (scores[lo:hi] - middle))
-        is_narrow = sigma * (scores[lo:hi].max() - middle) <= _WIDEST / 2
-        total = 0.0
+        # In the order of labels, the worse documents of each stand before it.
+        order = np.argsort(labels[lo:hi], kind="mergesort")
+        own, grades = scores[lo:hi][order] * sigma, labels[lo:hi][order]
+        low, high = own.min(), own.max()
+        is_narrow = high - low <= _WIDEST
+        powers = np.exp(own - (low + high) / 2) if is_narrow else own
+        deep = max(1, min(_DEEPEST, int(_LARGEST / (high - low + 1.0)))) if is_narrow else 1
+        total, n_worse = 0.0, 0
         for i in range(hi - lo):
+            if i > 0 and grades[i] > grades[i - 1]:
+                n_worse = i
             if is_narrow:
-                product, inverse = 1.0, 1.0 / powers[i]
-                for j in range(hi - lo):
-                    if labels[lo + i] > labels[lo + j]:
-                        product *= 1.0 + inverse * powers[j]
-                        if product > _LARGE:
-                            total += math.log(product)
-                            product = 1.0
-                total += math.log(product)
+                total += sum_logs(powers, n_worse, 1.0 / powers[i], deep, lanes)
             else:
-                for j in range(hi - lo):
-                    if labels[lo + i] > labels[lo + j]:
-                        x = sigma * (scores[lo + i] - scores[lo + j])
-                        total += max(-x, 0.0) + math.log1p(math.exp(-abs(x)))
+                for j in range(n_worse):
+                    x = own[i] - own[j]
+                    total += max(-x, 0.0) + math.log1p(math.exp(-abs(x)))
         out[q] = total
 
 

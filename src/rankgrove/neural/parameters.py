@@ -75,7 +75,7 @@ class NetworkParameters:
     normalise: bool | Auto = AUTO
     hidden: Sequence[int] = (64, 32)
     activation: Activation = "relu"
-    dropout: float = 0.0
+    dropout: float = 0.2
     transform: TransformKind | None = "quantile"
     optimiser: Optimiser = "adam"
     learning_rate: float = 0.003

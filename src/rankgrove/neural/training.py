@@ -41,6 +41,10 @@ State = dict[str, Tensor]
 Callback = Callable[["NetworkTraining"], "bool | None"]
 
 
+class DivergedError(DataError):
+    """The scores of a network have become infinite or NaN while it was trained."""
+
+
 class NetworkTraining:
     """A training run of a network.
 
@@ -151,10 +155,11 @@ class NetworkTraining:
                         self._epoch()
                     self.validation.measure(self._valid_scores())
                     self._schedule()
-                    self._last = self._state()
-                    if self.validation.watched and self.validation.best == self.n_epochs + 1:
-                        self._best = self._last
-                    self.n_epochs += 1
+                    state, done = self._state(), self.n_epochs + 1
+                    gained = bool(self.validation.watched) and self.validation.best == done
+                    # Nothing is called in between, so that Ctrl-C finds all of this or none.
+                    self._last, self._best = state, state if gained else self._best
+                    self.n_epochs = done
                     answers = [callback(self) for callback in callbacks]
                     if any(answers):
                         break
@@ -182,7 +187,7 @@ class NetworkTraining:
         scores = forward(self.module, inputs)
         own = scores.detach().to("cpu", torch.float64).numpy()
         if not np.isfinite(own).all():
-            raise DataError(
+            raise DivergedError(
                 f"scores must stay finite in training. Got others in epoch {self.n_epochs + 1}: "
                 f"lower learning_rate, {self.parameters.learning_rate:g}, or scale the features "
                 f"with transform='quantile'."
@@ -206,7 +211,7 @@ class NetworkTraining:
                 1 if self._is_own else self.n_jobs,
             )
             if not np.isfinite(scores).all():
-                raise DataError(
+                raise DivergedError(
                     f"scores must stay finite in training. Got others for {name!r} after epoch "
                     f"{self.n_epochs + 1}: lower learning_rate."
                 )
