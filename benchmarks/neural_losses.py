@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ LAYERS, N_QUERIES, N_DOCUMENTS, BATCH, PADDED_BATCHES = (64, 32), 64, 500, 16, (
 MEMORY_SIZES, MEMORY_QUERIES = (125, 250, 500, 1000, 2000), 16
 RANKNET, LAMBDARANK = "rankmart", "lambdamart, NDCG@10"
 KINDS = (RANKNET, LAMBDARANK)
+# What allRank keeps chances above.
+SMALLEST = 1e-10
 
 
 class Queries(NamedTuple):
@@ -74,7 +76,7 @@ def exponent(values: Mapping[int, float]) -> float:
 
 
 def padded_loss(kind: str, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-    """The sum over pairs of all queries of (queries, longest) matrices, as allRank has it."""
+    """The sum over pairs of all queries of (queries, longest) matrices, with the fewest steps."""
     labels = labels.to(scores.dtype)
     with torch.no_grad():
         counted = (labels[:, :, None] > labels[:, None, :]) & (mask[:, :, None] & mask[:, None, :])
@@ -98,12 +100,41 @@ def _swap_deltas(scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     return deltas.mul_(discounts[:, :, None] - discounts[:, None, :]).abs_()
 
 
-def padded_step(kind: str, scores: Tensor, queries: Queries, first: int, last: int) -> None:
-    """Backward of the padded loss; all queries are of one length, so that no place is wasted."""
+def stepwise_loss(kind: str, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """The same sum by the steps of allRank's lambdaLoss.
+
+    All is put in rank order; the weight of a pair is the exponent of its chance, a sigmoid, before
+    the logarithm is taken; and pairs are picked by a mask in the end.
+    """
+    ranked, order = scores.masked_fill(~mask, -torch.inf).sort(dim=1, descending=True, stable=True)
+    grades = labels.masked_fill(~mask, -torch.inf).gather(1, order)
+    steps_down = grades[:, :, None] - grades[:, None, :]
+    counted = torch.isfinite(steps_down) & (steps_down > 0)
+    weights: Tensor | float = 1.0
+    if kind != RANKNET:
+        ranks = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype)
+        discounts = torch.where(ranks <= CUT_OFF, 1 / torch.log2(1 + ranks), 0.0)[None, :]
+        ideal = torch.exp2(grades.clamp_min(0).sort(dim=1, descending=True).values) - 1
+        best = (ideal * discounts).sum(dim=1).clamp_min(SMALLEST)
+        gains = (torch.exp2(grades.clamp_min(0)) - 1) / best[:, None]
+        weights = (discounts[:, :, None] - discounts[:, None, :]).abs()
+        weights = weights * (gains[:, :, None] - gains[:, None, :]).abs()
+    differences = (ranked[:, :, None] - ranked[:, None, :]).clamp(-1e8, 1e8)
+    chances = (torch.sigmoid(differences).clamp_min(SMALLEST) ** weights).clamp_min(SMALLEST)
+    return -torch.log(chances)[counted].sum()
+
+
+PADDED = {"padded": padded_loss, "padded, allRank's steps": stepwise_loss}
+
+
+def padded_step(
+    form: str, kind: str, scores: Tensor, queries: Queries, first: int, last: int
+) -> None:
+    """Backward of a padded loss; all queries are of one length, so that no place is wasted."""
     shape = (last - first, queries.length)
     labels = queries.labels[queries.rows(first, last)].reshape(shape)
     mask = torch.ones(shape, dtype=torch.bool)
-    padded_loss(kind, scores.reshape(shape), labels, mask).backward()
+    PADDED[form](kind, scores.reshape(shape), labels, mask).backward()
 
 
 def our_step(loss: RankingLoss, scores: Tensor, queries: Queries, first: int, last: int) -> None:
@@ -141,17 +172,18 @@ def run_network(queries: Queries, batch: int, threads: int) -> None:
 
 
 def check_same_forces(queries: Queries, n_queries: int = 2) -> None:
-    """Ours and the padded loss must have the same gradient."""
+    """Ours and the padded losses must have the same gradient."""
     for kind in KINDS:
         gradients = []
-        for backward in (partial(our_step, our_loss(kind, 1)), partial(padded_step, kind)):
+        padded = [partial(padded_step, form, kind) for form in PADDED]
+        for backward in (partial(our_step, our_loss(kind, 1)), *padded):
             rows = queries.rows(0, n_queries)
             scores = queries.features[rows, 0].double().requires_grad_()
             backward(scores, queries, 0, n_queries)
-            gradients.append(scores.grad)
-        ours, padded = gradients
-        if ours is None or padded is None or not torch.allclose(ours, padded, rtol=1e-4, atol=1e-6):
-            raise SystemExit(f"both losses must have the same gradient for {kind}. Got others.")
+            gradients.append(cast("Tensor", scores.grad))
+        for other in gradients[1:]:
+            if not torch.allclose(gradients[0], other, rtol=1e-4, atol=1e-6):
+                raise SystemExit(f"all losses must have the same gradient for {kind}. Got others.")
 
 
 def time_epochs(queries: Queries, rounds: int) -> list[tuple[str, ...]]:
@@ -169,8 +201,10 @@ def _rows_of(kind: str, threads: int, queries: Queries, rounds: int) -> list[tup
     }
     if kind == RANKNET:
         forms["ours, `cost=False`"] = (partial(our_step, our_loss(kind, threads)), BATCH)
-    for batch in PADDED_BATCHES:
-        forms[f"padded, {batch} queries"] = (partial(padded_step, kind), batch)
+    padded = {form: [f"{form}, {batch} queries" for batch in PADDED_BATCHES] for form in PADDED}
+    for form, names in padded.items():
+        for name, batch in zip(names, PADDED_BATCHES, strict=True):
+            forms[name] = (partial(padded_step, form, kind), batch)
     tasks: dict[str, Callable[[], None]] = {
         "network": partial(run_network, queries, BATCH, threads)
     }
@@ -178,35 +212,41 @@ def _rows_of(kind: str, threads: int, queries: Queries, rounds: int) -> list[tup
         tasks[f"epoch {name}"] = partial(run_epoch, backward, queries, batch, threads)
         tasks[f"loss {name}"] = partial(run_losses, backward, queries, batch, threads)
     times = medians(alternate(tasks, rounds))
-    padded = [name for name in forms if name.startswith("padded")]
-    best = {part: min(times[f"{part} {name}"] for name in padded) for part in ("epoch", "loss")}
+    best = {
+        (form, part): min(times[f"{part} {name}"] for name in names)
+        for form, names in padded.items()
+        for part in ("loss", "epoch")
+    }
     rows: list[tuple[str, ...]] = []
     for name in forms:
-        epoch, loss = times[f"epoch {name}"], times[f"loss {name}"]
-        ratios = ("", "", "") if name in padded else (
-            f"{best['loss'] / loss:.1f}", f"{best['epoch'] / epoch:.1f}",
-            f"{best['epoch'] / times['network']:.1f}",
-        )  # fmt: skip
-        rows.append((kind, str(threads), name, f"{1e3 * epoch:.1f}", f"{1e3 * loss:.1f}",
-                     f"{1e3 * times['network']:.1f}", *ratios))  # fmt: skip
+        epoch, loss, network = times[f"epoch {name}"], times[f"loss {name}"], times["network"]
+        own = {"loss": loss, "epoch": epoch}
+        ratios = [""] * 5
+        if name.startswith("ours"):
+            ratios = [f"{best[form, part] / own[part]:.1f}" for form in PADDED for part in own]
+            ratios.append(f"{best['padded', 'epoch'] / network:.1f}")
+        cells = [f"{1e3 * time:.1f}" for time in (epoch, loss, network)]
+        rows.append((kind, str(threads), name, *cells, *ratios))
     return rows
 
 
 def epochs_section(queries: Queries, rounds: int) -> str:
     rows = time_epochs(queries, rounds)
     header = ("loss", "threads", "form", "epoch, ms", "loss alone, ms", "network alone, ms",
-              "best padded / this: loss", "epoch", "epoch / network alone")  # fmt: skip
+              "best padded / this: loss", "epoch", "best of allRank's steps / this: loss", "epoch",
+              "best padded epoch / network alone")  # fmt: skip
     return (
         f"### An epoch, against a padded loss\n\n"
         f"{queries.n_queries} queries of {queries.length} documents, {N_FEATURES} features, hidden "
-        f"layers of {' and '.join(map(str, LAYERS))}, Adam, {BATCH} queries a step. The padded "
-        f"loss is one of queries x longest x longest matrices in PyTorch, as allRank has them: "
-        f"softplus of the differences times the weights of pairs, here without any padding that "
-        f"is wasted, at several batch sizes, of which the best counts. Both have the same "
-        f"gradient: for {LAMBDARANK} every pair weighs |swap delta|, without truncation and "
-        f"normalising. The network alone is an epoch with a loss that costs nothing, so that "
-        f"the last column is what the epoch of a loss that takes no time would have.\n\n"
-        + table(header, rows)
+        f"layers of {' and '.join(map(str, LAYERS))}, Adam, {BATCH} queries a step. Padded losses "
+        f"are of queries x longest x longest matrices in plain PyTorch, here without any padding "
+        f"that is wasted, at several batch sizes, of which the best counts. `padded` has the "
+        f"fewest steps that we know: softplus of the differences times the weights of pairs. "
+        f"`allRank's steps` are those of its `lambdaLoss`: ranks first, a sigmoid to the power of "
+        f"the weights, its logarithm, and a mask. All have the same gradient: for {LAMBDARANK} "
+        f"every pair weighs |swap delta|, without truncation and normalising. The network alone "
+        f"is an epoch with a loss that costs nothing, so that the last column is what the epoch of "
+        f"a loss that takes no time would have.\n\n" + table(header, rows)
     )
 
 
@@ -218,7 +258,7 @@ def memory_of(form: str, kind: str, length: int) -> float:
     torch.set_num_threads(1)
     backward: Backward
     backward = partial(our_step, our_loss(kind, 1)) if form == "ours" else partial(
-        padded_step, kind
+        padded_step, form, kind
     )  # fmt: skip
     # What is loaded and compiled at the first call is no part of it.
     run_losses(backward, make_queries(2, 20), 2, 1)

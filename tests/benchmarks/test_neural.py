@@ -9,11 +9,11 @@ pytest.importorskip("torch")
 import torch
 from benchmarks.neural_losses import (
     KINDS,
+    PADDED,
     check_same_forces,
     exponent,
     make_queries,
     our_loss,
-    padded_loss,
 )
 
 from benchmarks import neural
@@ -33,15 +33,16 @@ def test_forms_that_differ_are_refused(monkeypatch):
         neural.check_same_gradient(neural.split_queries(make_queries(1, 15))[0])
 
 
+@pytest.mark.parametrize("form", PADDED)
 @pytest.mark.parametrize("kind", KINDS)
-def test_padding_changes_nothing_in_the_padded_loss(kind):
+def test_padding_changes_nothing_in_a_padded_loss(kind, form):
     labels = torch.tensor([2.0, 0, 1, 0, 1])
     scores = torch.tensor([0.3, 0.9, -0.2, 0.1, 0.7], dtype=torch.float64, requires_grad=True)
     our_loss(kind, 1)(scores, labels, [0, 3, 5]).backward()
     padded = torch.stack([scores.detach()[:3], torch.tensor([0.1, 0.7, 5.0])]).requires_grad_()
     mask = torch.tensor([[True, True, True], [True, True, False]])
     grades = torch.stack([labels[:3], torch.tensor([0.0, 1, 4])])
-    padded_loss(kind, padded, grades, mask).backward()
+    PADDED[form](kind, padded, grades, mask).backward()
     # The padded loss has its discounts and gains in float32.
     torch.testing.assert_close(padded.grad[mask], scores.grad, rtol=1e-5, atol=1e-6)
     assert padded.grad[1, 2] == 0

@@ -20,7 +20,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives import pairs
-from rankgrove.objectives.pairwise import LambdaMART
+from rankgrove.objectives.pairwise import LambdaMART, PlainForces, RankMART
 
 # The kernel and the oracle differ by the rounding of each pair, a few units of the last place,
 # and by the order of the sums, both relative to the absolute forces on a document. Scores far
@@ -422,3 +422,27 @@ def test_the_kernel_has_one_signature_with_draws_and_one_without():
     compute(LambdaMART(noise="logistic", permutations=2), labels, scores, group)
     compute(LambdaMART(neighbours=1), labels, scores, group)
     assert len(pairs.push_queries.signatures) == 2
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e3, 1e300])
+@pytest.mark.parametrize("sigma", [0.3, 2.0])
+def test_pairs_that_count_the_same_are_pushed_alike_with_and_without_a_ranking(spread, sigma):
+    rng = np.random.default_rng(5)
+    group = [1, 2, 40, 3, 17, 8, 1]
+    labels = rng.integers(0, 4, sum(group)).astype(float)
+    labels[-9:] = 2.0  # a query without pairs
+    scores = np.round(rng.normal(size=len(labels)), 1) * spread
+    weights = rng.uniform(0, 3, len(group))
+    plain = RankMART(sigma=sigma)
+    assert isinstance(plain.prepare(dataset(labels, group)), PlainForces)
+    # A truncation that leaves nothing out is taken by the ranking.
+    ranked = RankMART(sigma=sigma, truncation=len(labels))
+    assert not isinstance(ranked.prepare(dataset(labels, group)), PlainForces)
+    found = compute(plain, labels, scores, group, weights)
+    expected = compute(ranked, labels, scores, group, weights)
+    sizes = sigma * np.repeat(np.multiply(group, weights), group)
+    # Exponents are rounded to 100 * 2^-53 in both, for documents that may have 40 pairs.
+    assert np.all(np.abs(found[0] - expected[0]) <= 1e-13 * sizes)
+    assert np.all(np.abs(found[1] - expected[1]) <= 1e-13 * sigma * sizes)
+    two = compute(plain, labels, scores, group, weights, n_jobs=2)
+    assert [values.tobytes() for values in two] == [values.tobytes() for values in found]

@@ -83,6 +83,7 @@ def _warm_training() -> None:
         ("yetiloss", {"grower": "oblivious"}),
         ("stochasticrank", {"temperature": 1e4}),
         ("softmax", {}),
+        ("rankmart", {}),
     ):
         Ranker(objective, n_estimators=2, min_samples_leaf=2, **others).fit(some)
     pairs = [(1, 0)]

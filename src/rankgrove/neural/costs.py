@@ -94,7 +94,7 @@ def costs_of_queries(
     [0.6931, 0.0]
     """
     if isinstance(objective, RankMART):
-        if not _is_plain(objective):
+        if not objective.takes_all_pairs:
             return None
         if preferences is not None:
             costs = _of_preferences(objective.sigma, data, scores, preferences)
@@ -106,15 +106,6 @@ def costs_of_queries(
             return None
         costs = np.add.reduceat(by_document, data.offsets[:-1])
     return costs if data.weights is None else costs * data.weights
-
-
-def _is_plain(objective: RankMART) -> bool:
-    return (
-        objective.truncation is None
-        and objective.noise == "none"
-        and objective.neighbours == "all"
-        and not objective.normalise
-    )
 
 
 def _of_pairs(sigma: float, data: Dataset, scores: Floats, n_jobs: int | None) -> Floats:

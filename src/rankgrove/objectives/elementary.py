@@ -18,6 +18,9 @@ from rankgrove.trees.quantise import mix
 # The smallest exponent: e^-700 is still a normal number.
 SMALLEST = -700.0
 
+# Scores are cut to this, so that the difference of any two is finite.
+LARGEST = 8e307
+
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts: the first has 32 bits, so that its product with a small integer is exact.
 _LN2_HIGH = 0.693147180369123816490
@@ -174,3 +177,17 @@ def sum_lanes(values):
         s6 += lane[6]
         s7 += lane[7]
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+
+
+@kernel
+def add(row, sums):
+    """Add a row to sums; to add to one array a pass is faster than to several at once."""
+    for i in range(len(row)):
+        sums[i] += row[i]
+
+
+@kernel
+def subtract(row, sums):
+    """Take a row from sums."""
+    for i in range(len(row)):
+        sums[i] -= row[i]

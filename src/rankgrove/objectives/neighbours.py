@@ -16,7 +16,7 @@ import numpy as np
 
 from rankgrove._jit import kernel
 from rankgrove.objectives.deltas import prepare_deltas, weigh_diagonal
-from rankgrove.objectives.elementary import NO_NOISE, draw_noise, exponentials
+from rankgrove.objectives.elementary import NO_NOISE, add, draw_noise, exponentials, subtract
 from rankgrove.trees.quantise import mix
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
@@ -74,18 +74,6 @@ def _push_pairs(near, slope, scores, below, weights, e, force, curvature):
 
 
 @kernel
-def _add(part, sums):
-    for i in range(len(part)):
-        sums[i] += part[i]
-
-
-@kernel
-def _subtract(part, sums):
-    for i in range(len(part)):
-        sums[i] -= part[i]
-
-
-@kernel
 def push_neighbours(
     kind, n, depth, neighbours, sigma, near, slope, discounts, leaves, bits, powers, work
 ):  # fmt: skip
@@ -119,10 +107,10 @@ def push_neighbours(
         if len(leaves):
             for a in range(m):
                 curvature[a] = curvature[a] if leaves[a] != leaves[a + distance] else 0.0
-        _add(force, forces[:m])
-        _subtract(force, forces[distance : distance + m])
-        _add(curvature, curvatures[:m])
-        _add(curvature, curvatures[distance : distance + m])
+        add(force, forces[:m])
+        subtract(force, forces[distance : distance + m])
+        add(curvature, curvatures[:m])
+        add(curvature, curvatures[distance : distance + m])
         for a in range(m):
             size += abs(force[a])
     return size

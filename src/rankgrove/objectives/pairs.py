@@ -2,9 +2,9 @@
 
 Documents are ranked by score first. Then each document, from the top, is set against all that
 stand below it: a row of pairs. A row takes short passes without a branch, which LLVM vectorises:
-the weights of its pairs, what each pair contributes, and the sums. (To add to one array a pass
-is faster, as measured, than to add to several at once.) Scratch is linear in the documents. With
-noise in the ranking, or with pairs of near ranks only, see `neighbours`.
+the weights of its pairs, what each pair contributes, and the sums. Scratch is linear in the
+documents. With noise in the ranking, or with pairs of near ranks only, see `neighbours`; where all
+pairs count the same, `plain_pairs`.
 
 `rank_*` counts from 0 down the ranked list and `idx` holds places in the input; arrays without
 either word are in rank order.
@@ -21,8 +21,11 @@ from rankgrove._jit import kernel
 from rankgrove.objectives.deltas import prepare_deltas, weigh_row
 from rankgrove.objectives.elementary import (
     LANES,
+    LARGEST,
+    add,
     exponentials,
     log2_1p,
+    subtract,
     sum_lanes,
 )
 from rankgrove.objectives.neighbours import (
@@ -40,9 +43,6 @@ from rankgrove.objectives.ranking import RUN, rank_query
 # moves down with a when it is this far above: far enough to be rare, and near enough for the
 # rounding of the exponent to stay below 64 * 2^-53.
 _MOVE_REFERENCE = 64.0
-
-# Scores are cut to this, so that the difference of any two is finite.
-_LARGEST = 8e307
 
 # Further rows of work space of the row loop, after those that both loops share.
 _UPPER, _LOWER, _EXPONENTIALS, _WEIGHTS, _FORCE, _CURVATURE, _SIZES = range(4, 11)
@@ -62,20 +62,6 @@ def _push_row(score, inverse, near, slope, scores, exponentials, weights, out_fo
         part = weights[i] / (one_e * one_e * (near + slope * (score - scores[i])))
         out_force[i] = part * one_e * (e if part > 0.0 else 1.0)
         out_curvature[i] = abs(part) * e
-
-
-@kernel
-def _add(row, sums):
-    """Add the curvatures of a row to the lower documents."""
-    for i in range(len(row)):
-        sums[i] += row[i]
-
-
-@kernel
-def _subtract(row, sums):
-    """Push the lower documents by the opposite of a row's forces."""
-    for i in range(len(row)):
-        sums[i] -= row[i]
 
 
 @kernel
@@ -142,8 +128,8 @@ def _push_rows(
                 row_curvatures[i] = 0.0 if same else row_curvatures[i]
         forces[rank_a] += sum_lanes(row_forces[row])
         curvatures[rank_a] += sum_lanes(row_curvatures[row])
-        _subtract(row_forces[row], forces[row])
-        _add(row_curvatures[row], curvatures[row])
+        subtract(row_forces[row], forces[row])
+        add(row_curvatures[row], curvatures[row])
         if normalise:
             _add_sizes(row_forces[row], sizes[row])
     return sum_lanes(sizes[: n // LANES * LANES + LANES])
@@ -218,7 +204,7 @@ def push_queries(
                 side = rank_query(drawn[:n], used, room, ranked_scores, ranked_idx)
             idx = ranked_idx[side]
             for i in range(n):
-                work[SCORES, i] = min(max(own[idx[i]], -_LARGEST), _LARGEST)
+                work[SCORES, i] = min(max(own[idx[i]], -LARGEST), LARGEST)
                 work[X, i] = values[lo + idx[i]] * scales[q]
             own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
             for i in range(len(own_leaves)):

@@ -9,7 +9,7 @@ label i > label j, and differ in the weight of a pair only:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from rankgrove.objectives.custom import CustomForces
 from rankgrove.objectives.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
 from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
+from rankgrove.objectives.plain_pairs import push_plain
 from rankgrove.objectives.weights import WITH_DELTAS, PairWeights, weigh_pairs
 
 Noise = Literal["none", "logistic", "gaussian"]
@@ -112,6 +113,16 @@ class Pairwise(Objective):
         return self.noise != "none"
 
     @property
+    def takes_all_pairs(self) -> bool:
+        """Whether no pair is left out or scaled, by its ranks or by its scores."""
+        return (
+            self.truncation is None
+            and self.noise == "none"
+            and self.neighbours == "all"
+            and not self.normalise
+        )
+
+    @property
     def _weighs_by(self) -> Metric | None:
         """The metric whose swap deltas weigh pairs; None if all count the same."""
         raise NotImplementedError
@@ -130,7 +141,8 @@ class Pairwise(Objective):
             )  # fmt: skip
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
         weights = weigh_pairs(metric, rankings, self.truncation)
-        return PairForces(self, weights, data, n_jobs, seed)
+        kind = PlainForces if metric is None and self.takes_all_pairs else PairForces
+        return kind(self, weights, data, n_jobs, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,6 +327,28 @@ class PairForces(Forces):
             push_queries(
                 ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
                 *self._kind, *self._how, draws, leaves, forces, curvatures,
+            )  # fmt: skip
+
+        run_chunks(push, len(self._bounds) - 1, self._n_jobs)
+
+
+class PlainForces(PairForces):
+    """Every pair with different labels counts the same, wherever its documents stand."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        labels, offsets, _, weights = self._inputs
+        query = np.repeat(np.arange(len(weights)), np.diff(offsets))
+        order = as_input(np.lexsort((labels, query)), np.int64)
+        self._plain = labels, order, offsets, weights
+
+    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        own = as_input(scores, np.float64)
+
+        def push(chunk: int) -> None:
+            push_plain(
+                own, *self._plain, self._bounds[chunk], self._bounds[chunk + 1], self._how[0],
+                forces, curvatures,
             )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)
