@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rankgrove.neural.parameters import NetworkParameters
     from rankgrove.neural.training import NetworkTraining
 
-NETWORKS = ("ranknet", "lambdarank")
 _PANEL = "How a network is trained (--objective ranknet or lambdarank)"
 
 # What trees have no option for; --help does not import PyTorch, so these are written out.
@@ -75,6 +74,8 @@ def takes_network(command: Callable[..., None]) -> Callable[..., None]:
 
 def is_network(parameters: dict[str, Any], network: dict[str, Any], params: Path | None) -> bool:
     """Whether a network is asked for, by option or by file."""
+    from rankgrove.experiments.kinds import NETWORKS
+
     objective = parameters.get("objective")
     if objective is None and params is not None:
         objective = read_values(params).get("objective")

@@ -15,7 +15,7 @@ import typer
 
 from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
-from rankgrove.cli.networks import NETWORKS, gather_network, is_network, takes_network
+from rankgrove.cli.networks import gather_network, is_network, takes_network
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.cli.parameters import (
     as_options,
@@ -296,7 +296,9 @@ def _say_interrupted(job: Job, tuned: Tuned, n_trials: int) -> None:
 
 def _unit(tuned: Tuned) -> str:
     """What a trial trains one of at a time."""
-    return "epoch" if tuned.best_parameters["objective"] in NETWORKS else "tree"
+    from rankgrove.experiments.kinds import kind_of
+
+    return kind_of(tuned.best_parameters["objective"]).unit
 
 
 def _summary(job: Job, tuned: Tuned, seconds: float) -> dict[str, Any]:
