@@ -58,8 +58,10 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
     tie policy must be one of worst, best. Got 'wurst'; did you mean 'worst'?
     """
     names = list(known)
-    near = difflib.get_close_matches(got, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    # Whatever the case: LambdaMART is near lambdamart.
+    in_lower_case = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(got.lower(), in_lower_case, n=1)
+    hint = f"; did you mean {in_lower_case[near[0]]!r}?" if near else "."
     return ParameterError(f"{what} must be one of {', '.join(names)}. Got {got!r}{hint}")
 
 

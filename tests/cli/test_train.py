@@ -187,6 +187,8 @@ def test_checkpoint_of_another_run_is_refused(train, cli, trained, write):
         (["--normalise", "maybe"], ["--normalise must be true or false. Got 'maybe'."]),
         (["--grower", "leafwize"], ["--grower must be one of", "did you mean 'leafwise'?"]),
         (["--objective", "lambdamort"], ["did you mean 'lambdamart'?"]),
+        (["--objective", "LambdaMART"], ["did you mean 'lambdamart'?"]),
+        (["--objective", "lambdrank"], ["did you mean 'lambdarank'?"]),
         (["--truncation", "0"], ["--truncation must be a whole number", "or none for"]),
         (["--metric", "ndgc"], ["metric must be one of", "did you mean 'ndcg'?"]),
         (["--eval-metric", ","], ["--eval-metric must name at least one metric"]),

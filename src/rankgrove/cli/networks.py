@@ -73,14 +73,18 @@ def takes_network(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_network(parameters: dict[str, Any], network: dict[str, Any], params: Path | None) -> bool:
-    """Whether a network is asked for, by option or by file."""
+    """Whether a network is asked for, by option or by file; an unknown objective is refused."""
+    from rankgrove.boosting.parameters import AUTO
     from rankgrove.experiments.kinds import NETWORKS
+    from rankgrove.objectives.registry import OBJECTIVES
 
     objective = parameters.get("objective")
     if objective is None and params is not None:
         objective = read_values(params).get("objective")
     if objective in NETWORKS:
         return True
+    if isinstance(objective, str) and objective not in (AUTO, *OBJECTIVES):
+        raise unknown_name("--objective", objective, (AUTO, *OBJECTIVES, *NETWORKS))
     if network:
         name, value = next(iter(network.items()))
         raise ParameterError(
