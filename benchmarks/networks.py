@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +33,7 @@ from benchmarks.study import (  # noqa: E402
     Store,
     Study,
     Variant,
+    fit_all,
     jobs_of,
     mean_difference,
     other_seeds,
@@ -159,24 +157,6 @@ def _timed(job: Job) -> tuple[Fitted, float]:
     ranker = _make(job.values, job.seed).fit(train, valid=watched)
     values = ndcg_of_queries(judge, np.asarray(ranker.predict(judge)))
     return Fitted(values, ranker.best_iteration_), time.process_time() - start
-
-
-def fit_all(jobs: Iterable[Job], store: Store, folder: Path, workers: int) -> None:
-    """Do what the store has not yet, in a pool of processes of one thread each."""
-    missing = store.missing(jobs)
-    if not missing:
-        return
-    start = time.perf_counter()
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _read_parts, (folder,))
-    try:
-        futures = {pool.submit(_timed, job): job for job in missing}
-        for done, future in enumerate(as_completed(futures), 1):
-            store.add(futures[future], *future.result())
-            if done % 100 == 0 or done == len(missing):
-                passed = time.perf_counter() - start
-                print(f"{done} of {len(missing)} fits, {passed:.0f} s", file=sys.stderr, flush=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def network_jobs(
@@ -386,7 +366,7 @@ def main() -> None:
     for title in MODELS:
         for runs in jobs_of_test(title, folds, seeds).values():
             jobs += [job for of_seed in runs for job in of_seed]
-    fit_all(jobs, store, arguments.data, arguments.workers)
+    fit_all(jobs, store, arguments.data, arguments.workers, _read_parts, _timed)
     study = NetworkStudy(folds, variants, tried, store, FIRST)
     of_ranknet = NetworkStudy(folds, [CHOSEN], tried, store, ranknet)
     page = networks_page(results_of(store, folds, seeds), study, of_ranknet, seeds, store.version)

@@ -238,7 +238,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a small run that is printed only")
-    parser.add_argument("--dry", action="store_true", help="print only")
     arguments = parser.parse_args()
     quick = arguments.quick
     rounds = 1 if quick else arguments.rounds
@@ -249,7 +248,7 @@ def main() -> None:
     epochs = epochs_section(queries, rounds)
     memory = measure_memory(MEMORY_SIZES[::2] if quick else MEMORY_SIZES)
     body = "\n\n".join([forms_section(times), epochs, memory_section(memory)])
-    if quick or arguments.dry:
+    if quick:
         print(body)
         return
     PICTURE.write_text(draw_picture(times, memory), encoding="utf-8")

@@ -407,15 +407,22 @@ def _timed(job: Job) -> tuple[Fitted, float]:
     return fitted, time.process_time() - start
 
 
-def fit_all(jobs: Iterable[Job], store: Store, folder: Path, workers: int) -> None:
-    """Do what the store has not yet, in a pool of processes of one thread each."""
+def fit_all(
+    jobs: Iterable[Job], store: Store, folder: Path, workers: int,
+    read: Callable[[Path], None] = _read_parts,
+    fit: Callable[[Any], tuple[Fitted, float]] = _timed,
+) -> None:  # fmt: skip
+    """Do what the store has not yet, in a pool of processes of one thread each.
+
+    `read` is called in each process with the folder before anything is fitted.
+    """
     missing = store.missing(jobs)
     if not missing:
         return
     start = time.perf_counter()
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _read_parts, (folder,))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), read, (folder,))
     try:
-        futures = {pool.submit(_timed, job): job for job in missing}
+        futures = {pool.submit(fit, job): job for job in missing}
         for done, future in enumerate(as_completed(futures), 1):
             store.add(futures[future], *future.result())
             if done % 100 == 0 or done == len(missing):
