@@ -20,7 +20,7 @@ from rankgrove.data.queries import SplitQueries
 from rankgrove.faces import RankingFace
 from rankgrove.inputs import validation_sets
 from rankgrove.model.model import Model
-from rankgrove.training import BaseModel, make_model, train_trees
+from rankgrove.training import BaseModel, make_model, no_split_text, train_trees
 
 PARAMETERS = tuple(field.name for field in fields(Parameters))
 
@@ -148,14 +148,8 @@ class Ranker(RankingFace):
         if training.interrupted:
             raise KeyboardInterrupt
         if len(self.model_.ensemble.feature) == 0:
-            warnings.warn(
-                f"training found nothing to split by, so every document has the same score. Give "
-                f"labels that differ within queries and features that differ, or a smaller "
-                f"min_samples_leaf, which is {self.min_samples_leaf} for {train.n_documents} "
-                f"documents, or min_child_weight, which is "
-                f"{parameters.regularisation().min_child_weight:g}.",
-                stacklevel=2,
-            )
+            reason = "labels that differ within queries and features that differ"
+            warnings.warn(no_split_text(parameters, train.n_documents, reason), stacklevel=2)
         return self
 
     def _keep(self, model: Model) -> None:

@@ -29,7 +29,7 @@ from rankgrove.faces import NamedParameters
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.listwise import Logistic, Regression
-from rankgrove.training import make_model, train_trees
+from rankgrove.training import make_model, no_split_text, train_trees
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats, Floats], float]
@@ -38,9 +38,9 @@ Loss = Callable[[Floats, Floats], float]
 _OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
 
 # The curvature of a row is 1 for squared error and at most 1/4 for two classes: `l2` is that of
-# about five rows.
-_OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0}
-_OF_CLASSIFIER = {"n_estimators": 100, "l2": 1.0, "sigma": 1.0, "balanced": False}
+# about five rows. A row of weight 2 is two rows, so that nothing is drawn by row.
+_OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0, "bootstrap": 0.0, "split_noise": 0.0}
+_OF_CLASSIFIER = {**_OF_REGRESSOR, "l2": 1.0, "sigma": 1.0, "balanced": False}
 
 
 _CLASSES, _CLASSES_TYPE = "classes", "classes_dtype"
@@ -90,6 +90,10 @@ class _Pointwise(NamedParameters):
             weights = _check_sample_weight(
                 sample_weight, features, dtype=np.float64, ensure_non_negative=True
             )
+            counts = weights > 0
+            if counts.any() and not counts.all():
+                # A row without weight is none: it has no part in how features are cut, either.
+                features, targets, weights = features[counts], targets[counts], weights[counts]
         # Labels are float32: what all have in common is taken out first, and given back after.
         centre = float(np.average(targets, weights=weights)) if centred else 0.0
         names = getattr(self, "feature_names_in_", None)
@@ -119,13 +123,8 @@ class _Pointwise(NamedParameters):
         if training.interrupted:
             raise KeyboardInterrupt
         if len(self.model_.ensemble.feature) == 0 and np.ptp(targets) > 0:
-            warnings.warn(
-                f"training found nothing to split by, so every row has the same score. Give "
-                f"features that differ, or a smaller min_samples_leaf, which is "
-                f"{self.min_samples_leaf} for {len(targets)} rows, or min_child_weight, which is "
-                f"{self.min_child_weight}.",
-                stacklevel=3,
-            )
+            text = no_split_text(parameters, len(targets), "features that differ")
+            warnings.warn(text, stacklevel=3)
 
     def _keep(self, model: Model) -> None:
         """Become a fitted estimator with this model."""

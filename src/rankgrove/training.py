@@ -97,6 +97,16 @@ def make_model(training: Training, n_trees: int | None = None) -> Model:
     return Model(training.ensemble_of(n_trees), schema, parameters, training.history)
 
 
+def no_split_text(parameters: Parameters, n_rows: int, reason: str) -> str:
+    """What a face warns of when no tree has a split; `reason` is what its data must have."""
+    options = parameters.tree_options(n_rows)
+    return (
+        f"training found nothing to split by, so that all {n_rows} rows have the same score. Give "
+        f"{reason}, or a smaller min_samples_leaf, which is {options.min_samples_leaf}, or "
+        f"min_child_weight, which is {options.min_child_weight:g}."
+    )
+
+
 def _check_resumable(
     earlier: Any, train: Dataset, valid: Mapping[str, Dataset], parameters: Parameters
 ) -> None:

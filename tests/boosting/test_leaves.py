@@ -5,7 +5,7 @@ import pytest
 
 from boosting.samples import bits, make_data, train
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.boosting.sampling import bootstrap_weights, sample_documents, sample_queries
+from rankgrove.boosting.sampling import sample_documents, sample_queries
 from rankgrove.errors import ParameterError
 
 RATE = 0.5
@@ -60,16 +60,14 @@ def test_mean_leaf_is_the_sum_of_forces_by_the_number_of_documents_and_l2(
     assert tree.value == pytest.approx(expected, rel=1e-10)
 
 
-def test_mean_leaf_counts_documents_by_their_weight_in_the_bootstrap():
+@pytest.mark.parametrize("leaf", ["mean", "newton"])
+def test_all_documents_count_alike_in_the_leaves_of_a_bootstrap(leaf):
     data = make_data()
-    tree, leaves = first_tree(data, leaf="mean", l2_documents=2.0, bootstrap=1.0)
-    weights = bootstrap_weights(data.offsets, data.n_documents, 1.0, 0, 0)
-    forces, _ = forces_at(data, np.zeros(data.n_documents))
-    force, weight = (
-        sums_by(leaves, values, tree.n_leaves) for values in (weights * forces, weights)
-    )  # fmt: skip
-    expected = RATE * force / (weight + 2.0 * weights.mean())
-    assert tree.value == pytest.approx(expected, rel=1e-10)
+    tree, leaves = first_tree(data, leaf=leaf, l2_documents=2.0, bootstrap=1.0)
+    forces, curvatures = forces_at(data, np.zeros(data.n_documents))
+    by = np.ones_like(curvatures) if leaf == "mean" else curvatures
+    force, weight = (sums_by(leaves, values, tree.n_leaves) for values in (forces, by))
+    assert tree.value == pytest.approx(RATE * force / (weight + 2.0 * by.mean()), rel=1e-10)
 
 
 @pytest.mark.parametrize("sampling", ["query", "document"])
@@ -204,11 +202,9 @@ def test_steps_of_leaves_are_those_done_by_hand(objective, leaf, subsample, boot
         bootstrap=bootstrap,
     )  # fmt: skip
     weights = np.ones(data.n_documents)
-    if bootstrap:
-        weights = bootstrap_weights(data.offsets, data.n_documents, bootstrap, 0, 0)
     if subsample < 1:
         rows = sample_queries(data.offsets, subsample, 0, 0).rows
-        weights = weights * np.isin(np.arange(data.n_documents), rows)
+        weights *= np.isin(np.arange(data.n_documents), rows)
     expected = steps_by_hand(
         data, leaves, n_steps, data.base_scores, leaf=leaf, by_weight=weights, l2=2.0,
         objective=objective,

@@ -224,7 +224,7 @@ def test_queries_of_one_document_are_nothing_to_learn_from(data):
 
 
 def test_too_few_documents_for_a_leaf_warn_and_say_so(data):
-    with pytest.warns(UserWarning, match="min_samples_leaf, which is 500 for 720 documents"):
+    with pytest.warns(UserWarning, match="all 720 rows.*min_samples_leaf, which is 500"):
         Ranker(n_estimators=3, min_samples_leaf=500).fit(data)
 
 

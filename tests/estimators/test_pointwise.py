@@ -361,7 +361,7 @@ def test_samples_are_of_rows(kind):
 def test_nothing_to_split_by_is_warned_of(kind):
     X, y = sample(kind, 30)
     with pytest.warns(UserWarning, match="nothing to split by.*min_samples_leaf, which is 20"):
-        fitted = kind().fit(X, y)
+        fitted = kind(min_samples_leaf=20).fit(X, y)
     assert len(np.unique(output(fitted, X))) == 1
 
 

@@ -93,6 +93,7 @@ class Training:
     ) -> None:
         self.parameters = parameters
         self._regularisation = parameters.regularisation()
+        self._randomness = parameters.randomness()
         self.train, self.valid = train, dict(valid)
         self.n_jobs = resolve_n_jobs(n_jobs)
         self.phases = Phases()
@@ -125,7 +126,7 @@ class Training:
         self._preferences = preferences
         # Whether an iteration sees other than the one before at the same scores.
         self._draws = (
-            min(p.subsample, p.colsample) < 1 or max(p.bootstrap, p.split_noise) > 0
+            min(p.subsample, p.colsample) < 1 or max(self._randomness) > 0
             or p.temperature is not None or objective.is_random
         )  # fmt: skip
         self._is_still = False
@@ -290,12 +291,13 @@ class Training:
             if sample.weights is not None:
                 forces *= sample.weights
                 curvatures *= sample.weights
-        with measured("quantise"):
             by = curvatures if p.split_gain == "newton" else self._ones(sample.weights)
+            drawn, by = self._bootstrapped(iteration, forces, by)
+        with measured("quantise"):
             seed = rounding_seed(p.random_state, iteration)
-            packed, units = quantise(forces, by, seed, self.n_jobs)
+            packed, units = quantise(drawn, by, seed, self.n_jobs)
         with measured("grow"):
-            noise = self._split_noise(forces, by, sample.rows, iteration)
+            noise = self._split_noise(drawn, by, sample.rows, iteration)
             n_documents = self._regularisation.l2_documents
             average = _average_of(by, sample.rows) if n_documents else 1.0
             grown = self._grower.grow(
@@ -349,17 +351,6 @@ class Training:
     def _sample(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
         """What the tree is grown on, and what each document counts."""
         p, offsets = self.parameters, self.train.offsets
-        sample = self._drawn(iteration, forces, curvatures)
-        if p.bootstrap == 0:
-            return sample
-        by = offsets if p.bootstrap_by == "query" else None
-        weights = bootstrap_weights(
-            by, self.train.n_documents, p.bootstrap, p.random_state, iteration
-        )
-        return Sample(sample.rows, weights if sample.weights is None else weights * sample.weights)
-
-    def _drawn(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
-        p, offsets = self.parameters, self.train.offsets
         how = (p.subsample, p.random_state, iteration)
         if p.subsample == 1:
             return Sample(np.arange(self.train.n_documents, dtype=np.int32), None)
@@ -374,17 +365,27 @@ class Training:
         sizes = np.hypot(forces, step * curvatures)
         return sample_by_variance(sizes, offsets if p.sampling == "variance_query" else None, *how)
 
+    def _bootstrapped(self, iteration: int, forces: Floats, by: Floats) -> tuple[Floats, Floats]:
+        """What splits are chosen by. The values of leaves are those of all documents alike."""
+        p, temperature = self.parameters, self._randomness.bootstrap
+        if temperature == 0:
+            return forces, by
+        offsets = self.train.offsets if p.bootstrap_by == "query" else None
+        how = (temperature, p.random_state, iteration, self.n_jobs)
+        weights = bootstrap_weights(offsets, self.train.n_documents, *how)
+        return forces * weights, by * weights
+
     def _split_noise(
         self, forces: Floats, curvatures: Floats, rows: NDArray[np.int32], iteration: int
     ) -> tuple[float, int]:
-        """The scale of the noise in gains, and what it is drawn by."""
-        p = self.parameters
-        if p.split_noise == 0:
+        """The scale of the noise in roots of gains, and what it is drawn by."""
+        p, scale = self.parameters, self._randomness.split_noise
+        if scale == 0:
             return 0.0, 0
         total = float(curvatures[rows].sum())
         by_chance = float((forces[rows] ** 2).sum()) / total if total > 0 else 0.0
         fade = 1 / (1 + math.exp(min(p.learning_rate * iteration, 700.0)) / len(rows))
-        return p.split_noise * fade * by_chance, split_seed(p.random_state, iteration)
+        return scale * fade * math.sqrt(by_chance), split_seed(p.random_state, iteration)
 
     def _ones(self, weights: Floats | None) -> Floats:
         return np.ones(self.train.n_documents) if weights is None else weights

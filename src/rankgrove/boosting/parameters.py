@@ -36,6 +36,13 @@ OF_OBJECTIVE = (
 # The leaves of a tree, or the depth of an oblivious one, unless told; and the most it may be told.
 _LEAVES, _OBLIVIOUS_DEPTH, _DEEPEST = 31, 6, 16
 
+# The fewest documents of a leaf unless told. The cut of an oblivious level is no choice of the
+# node that it leaves with few documents.
+_FEWEST, _OBLIVIOUS_FEWEST = 20, 1
+
+# What else oblivious trees have unless told, whatever the objective: docs/options.md.
+_OBLIVIOUS_BOOTSTRAP, _OBLIVIOUS_NOISE, _OBLIVIOUS_L2 = 1.0, 1.0, 20.0
+
 # What validation watches unless told.
 _WATCHED = "ndcg@10"
 
@@ -48,6 +55,13 @@ class Regularisation(NamedTuple):
     min_child_weight: float
     l2: float
     l2_documents: float
+
+
+class Randomness(NamedTuple):
+    """How much is drawn for each tree where nothing is left out."""
+
+    bootstrap: float
+    split_noise: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +90,14 @@ class Parameters:
         The size of a tree. `max_depth=None` sets no limit; for `oblivious`, whose size is the depth
         alone, it is 6. `max_leaves` is 31 unless given.
     min_samples_leaf, min_child_weight
-        The fewest documents, and the least sum of curvatures, of a leaf. The sum grows with the
-        weights of queries. With `least_squares` every document counts 1 in it.
+        The fewest documents, and the least sum of curvatures, of a leaf. `auto` documents are 20,
+        or 1 for `oblivious`. The sum grows with the weights of queries, and with `least_squares`
+        every document counts 1 in it; `auto` is the objective's own.
     l2, l2_documents
         Added to the sum of curvatures of a node: the larger, the smaller the steps. `l2` is a
         number, `l2_documents` a number of documents of average curvature, which means the same
-        for any objective and any data. `auto` is the objective's own, and 0 if the other is given.
+        for any objective and any data. `auto` is the objective's own, or 20 documents for
+        `oblivious`, and 0 if the other is given.
     max_bins
         How finely a feature is cut, 2 to 255. Missing values have a bin of their own.
     subsample, sampling
@@ -91,12 +107,14 @@ class Parameters:
         queries, with the least variance of their sums (`variance`, `variance_query`).
     bootstrap, bootstrap_by
         The temperature of a Bayesian bootstrap: each query, or document, counts (-ln u)^temperature
-        in a tree, u drawn between 0 and 1. 0 is none.
+        where the splits of a tree are chosen, u drawn between 0 and 1; in the values of its leaves
+        all count alike. 0 is none; `auto` is 1 for `oblivious` without a `subsample`, and 0 else.
     split_noise
-        Normal noise in the gains that features are compared by, in units of what a split by chance
-        gains, the mean square of the forces by the mean curvature. It fades as trees are added,
-        about when the product of their number and the learning rate passes the logarithm of the
-        number of documents.
+        Normal noise in what features are compared by at a split, the root of the sum of squared
+        forces by curvature that a tree with the split has, in units of what that root is for one
+        document: the larger the gains, the less it decides. It fades as trees are added, about
+        when the product of their number and the learning rate passes the logarithm of the number
+        of documents. `auto` is 1 for `oblivious`, and 0 else.
     colsample
         The share of the features that a tree may split by.
     split_gain
@@ -146,16 +164,16 @@ class Parameters:
     grower: Growth | Auto = AUTO
     max_leaves: int | Auto = AUTO
     max_depth: int | None = None
-    min_samples_leaf: int = 20
+    min_samples_leaf: int | Auto = AUTO
     min_child_weight: float | Auto = AUTO
     l2: float | Auto = AUTO
     l2_documents: float | Auto = AUTO
     max_bins: int = 255
     subsample: float = 1.0
     sampling: Sampling = "query"
-    bootstrap: float = 0.0
-    bootstrap_by: BootstrapBy = "query"
-    split_noise: float = 0.0
+    bootstrap: float | Auto = AUTO
+    bootstrap_by: BootstrapBy = "document"
+    split_noise: float | Auto = AUTO
     colsample: float = 1.0
     split_gain: SplitGain = "newton"
     leaf: Leaf = "newton"
@@ -194,10 +212,10 @@ class Parameters:
         _real("learning_rate", self.learning_rate, 0, above=True)
         if not _is_auto(self.grower):
             _one_of("grower", self.grower, GROWERS)
-        if not _is_auto(self.max_leaves):
-            whole_number("max_leaves", self.max_leaves, 2)
+        for name, least in (("max_leaves", 2), ("min_samples_leaf", 1)):
+            if not _is_auto(getattr(self, name)):
+                whole_number(name, getattr(self, name), least)
         whole_number("max_depth", self.max_depth, 1, none=True)
-        whole_number("min_samples_leaf", self.min_samples_leaf, 1)
         if self.grower == "oblivious":
             whole_number("max_depth of oblivious trees", self.max_depth, 1, _DEEPEST, none=True)
             for name in ("monotone", "categorical"):
@@ -213,8 +231,9 @@ class Parameters:
             _real(name, getattr(self, name), 0, above=True, most=1)
         _one_of("sampling", self.sampling, SAMPLINGS)
         _one_of("bootstrap_by", self.bootstrap_by, BOOTSTRAPS)
-        _real("bootstrap", self.bootstrap, 0, most=10)
-        _real("split_noise", self.split_noise, 0)
+        for name, most in (("bootstrap", 10), ("split_noise", math.inf)):
+            if not _is_auto(getattr(self, name)):
+                _real(name, getattr(self, name), 0, most=most)
         _one_of("split_gain", self.split_gain, SPLIT_GAINS)
         _one_of("leaf", self.leaf, LEAVES)
         whole_number("leaf_steps", self.leaf_steps, 1)
@@ -298,7 +317,7 @@ class Parameters:
         >>> Parameters(objective="lambdamart").regularisation().l2
         20.0
         >>> Parameters(objective="yetirank").regularisation().l2_documents
-        50.0
+        20.0
         """
         given = {
             name: float(value)
@@ -306,10 +325,28 @@ class Parameters:
             if not _is_auto(value := getattr(self, name))
         }
         own = dict(self.make_objective().training_defaults)
+        if self.make_grower() == "oblivious":
+            own |= {"l2": 0.0, "l2_documents": _OBLIVIOUS_L2}
         if given.keys() & {"l2", "l2_documents"}:
             # Who gives the one wants no other.
             own |= {"l2": 0.0, "l2_documents": 0.0}
         return Regularisation(**{**own, **given})
+
+    def randomness(self) -> Randomness:
+        """What oblivious trees have unless told, and others don't.
+
+        >>> Parameters().randomness(), Parameters(max_leaves=31).randomness().bootstrap
+        (Randomness(bootstrap=1.0, split_noise=1.0), 0.0)
+        """
+        bootstrap = split_noise = 0.0
+        if self.make_grower() == "oblivious":
+            # Who takes a sample wants no other.
+            bootstrap = _OBLIVIOUS_BOOTSTRAP if self.subsample == 1 else 0.0
+            split_noise = _OBLIVIOUS_NOISE
+        return Randomness(
+            bootstrap if _is_auto(self.bootstrap) else float(self.bootstrap),
+            split_noise if _is_auto(self.split_noise) else float(self.split_noise),
+        )
 
     def metrics(self) -> list[Metric]:
         """What validation sets are measured by; the first decides."""
@@ -327,13 +364,16 @@ class Parameters:
         own = {field.name: getattr(self, field.name) for field in fields(TreeOptions)}
         numbers = self.regularisation()
         own |= {"l2": numbers.l2, "min_child_weight": numbers.min_child_weight}
-        own |= {"grower": self.make_grower(), "max_leaves": _LEAVES}
-        if not _is_auto(self.max_leaves):
-            own["max_leaves"] = self.max_leaves
-        if own["grower"] == "oblivious":
+        own["grower"] = self.make_grower()
+        oblivious = own["grower"] == "oblivious"
+        if _is_auto(self.min_samples_leaf):
+            own["min_samples_leaf"] = _OBLIVIOUS_FEWEST if oblivious else _FEWEST
+        if _is_auto(self.max_leaves):
+            own["max_leaves"] = _LEAVES
+        if oblivious:
             depth = _OBLIVIOUS_DEPTH if self.max_depth is None else int(self.max_depth)
             return TreeOptions(**{**own, "max_depth": depth, "max_leaves": 1 << depth})
-        most = min(own["max_leaves"], max(2, n_documents // self.min_samples_leaf))
+        most = min(own["max_leaves"], max(2, n_documents // own["min_samples_leaf"]))
         if self.max_depth is not None and self.max_depth < 31:
             most = min(most, 1 << int(self.max_depth))
         return TreeOptions(**{**own, "max_leaves": int(most)})

@@ -21,11 +21,11 @@ _QUERIES, _ROWS, _FEATURES, _ROUNDING, _LANGEVIN, _BOOTSTRAP, _SPLITS = range(7)
 _CHUNK_ROWS = 1 << 14
 
 
-def draw(seed: int, iteration: int, purpose: int, n: int) -> NDArray[np.uint64]:
+def draw(seed: int, iteration: int, purpose: int, n: int, first: int = 0) -> NDArray[np.uint64]:
     """Random numbers of 64 bits (splitmix64 of what they are for and their place)."""
     with np.errstate(over="ignore"):
         start = _mix(_mix(_mix(np.uint64(seed)) + np.uint64(iteration)) + np.uint64(purpose))
-        return _mix(np.arange(n, dtype=np.uint64) + start)
+        return _mix(np.arange(first, first + n, dtype=np.uint64) + start)
 
 
 def rounding_seed(seed: int, iteration: int) -> int:
@@ -158,10 +158,19 @@ def _chances(sizes: Floats, share: float) -> Floats:
 
 
 def bootstrap_weights(
-    offsets: NDArray[np.int64] | None, n_rows: int, temperature: float, seed: int, iteration: int
-) -> Floats:
+    offsets: NDArray[np.int64] | None, n_rows: int, temperature: float, seed: int, iteration: int,
+    n_jobs: int | None = None,
+) -> Floats:  # fmt: skip
     """Weights of the Bayesian bootstrap, (-ln u)^temperature, one a query or one a row."""
     n = n_rows if offsets is None else len(offsets) - 1
-    uniform = (draw(seed, iteration, _BOOTSTRAP, n) >> np.uint64(12)).astype(np.float64)
-    weights = (-np.log((uniform + 0.5) * 2.0**-52)) ** temperature
+    weights = np.empty(n)
+
+    def task(chunk: int) -> None:
+        own = weights[chunk * _CHUNK_ROWS : (chunk + 1) * _CHUNK_ROWS]
+        numbers = draw(seed, iteration, _BOOTSTRAP, len(own), chunk * _CHUNK_ROWS)
+        own[:] = -np.log(((numbers >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
+        if temperature != 1:
+            own **= temperature
+
+    run_chunks(task, -(-n // _CHUNK_ROWS), n_jobs)
     return weights if offsets is None else np.repeat(weights, np.diff(offsets))

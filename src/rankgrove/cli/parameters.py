@@ -55,7 +55,7 @@ _HELP = {
     "sampling": "What is sampled, and how:",
     "bootstrap": "Temperature of a Bayesian bootstrap, 0 for none.",
     "bootstrap_by": "What the bootstrap draws a weight for:",
-    "split_noise": "Noise in the gains of splits, which fades as trees are added.",
+    "split_noise": "Noise in what splits are compared by, which fades as trees are added.",
     "colsample": "Share of the features that a tree may split by.",
     "split_gain": "Weigh documents by their curvature, or count them (MART):",
     "sigma": "Steepness of the logistic curve of a pair.",

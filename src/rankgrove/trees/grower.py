@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -197,15 +198,15 @@ class Grower:
         category_unit
             The curvature that `category_l2` and `category_smoothing` are counted in.
         noise
-            The scale of normal noise in the gains that features are compared by, and the number
-            that it is drawn by.
+            The scale of normal noise in the roots of the sums that features are compared by, and
+            the number that it is drawn by.
         """
         gain_unit = units[0] * units[0] / units[1]
         state = self._state._replace(
             packed=as_input(packed, np.int64),
             rows=rows,
             allowed=as_input(allowed, np.bool_),
-            rules=self._rules_in(units[1], more_l2, category_unit, noise[0] / gain_unit),
+            rules=self._rules_in(units[1], more_l2, category_unit, noise[0] / math.sqrt(gain_unit)),
         )
         root = state.nodes[0]
         state.free[:] = np.arange(len(state.free))[::-1]

@@ -39,6 +39,7 @@ from rankgrove.trees.search import (
     add_gains,
     best_of_gains,
     node_rules,
+    own_term,
     search_block,
 )
 from rankgrove.trees.steps import next_step
@@ -218,9 +219,12 @@ def _do_level(g, layout, level, block, worker):
     n_bins = layout.block_bins[block]
     rules, sums = g.floats[worker].reshape(64)[:N_RULES], g.ints[worker, 0]
     gains[:n_kinds, :n_bins] = 0.0
+    before = 0.0
     for at in range(team[N_SPLITS], team[LEVEL_END]):
         clock = cycles()
         slot, n_rows = g.nodes[at, SLOT], g.nodes[at, END] - g.nodes[at, START]
+        total = g.nodes[at, TOTAL]
+        before += own_term(total, g.rules[L2])
         if n_rows < 2 * g.rules[FEWEST]:
             continue
         histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
@@ -228,7 +232,6 @@ def _do_level(g, layout, level, block, worker):
             _sum_block(g, layout, at, slot >= 0, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        total = g.nodes[at, TOTAL]
         node_rules(g.rules, np.float64(total & 0xFFFFFFFF), n_rows, rules)
         for kind in range(n_kinds):
             for f in range(16):
@@ -237,8 +240,8 @@ def _do_level(g, layout, level, block, worker):
         g.cycles[worker, SCANNING] += cycles() - now
     key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
     g.found_gains[block, 0], g.found_gains[block, 2] = best_of_gains(
-        gains, block, layout, g.allowed, g.rules[NOISE], key, g.floats[worker], g.ints[worker],
-        g.found_cuts[block, 0]
+        gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.floats[worker],
+        g.ints[worker], g.found_cuts[block, 0]
     )  # fmt: skip
 
 

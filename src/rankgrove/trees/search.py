@@ -27,7 +27,8 @@ MISSING_RIGHT, MISSING_LEFT, RISING, FALLING = range(4)
 # of a child; for categories, what is added to l2, to the curvature of one category, and how many
 # go left at most; the depth from which on nodes are not split. For one node, AT_LEAST also holds
 # for the estimated number of rows, and RARE is the least curvature of a category that may go left.
-# NOISE is the scale of normal noise in the gains by which features are compared.
+# NOISE is the scale of normal noise in the roots of the sums that gains are found from, by which
+# features are compared.
 AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE, NOISE = range(9)
 N_RULES = 9
 
@@ -304,6 +305,14 @@ def node_rules(rules, curvature, n_rows, out):
 
 
 @kernel
+def own_term(total, l2):
+    """What gains of a node are counted from: the square of its force by its curvature and l2."""
+    force = np.float64(total >> 32)
+    weight = np.float64(total & 0xFFFFFFFF) + l2
+    return force * force / weight if weight > 0 else 0.0
+
+
+@kernel
 def middle_of_children(total, left_total, l2, low, high):
     """Where a monotone split parts the values of its children: at the mean of the two."""
     middle = 0.0
@@ -319,8 +328,9 @@ def search_block(
     histogram, counts, exact, block, total, n_rows, rules, bounds, careful, layout, allowed, key,
     floats, ints, out
 ):  # fmt: skip
-    """The best cut of a block: its gain with noise and without, or 0; place, bin and kind into out.
+    """The best cut of a block: what it is compared by, and its gain, or 0.
 
+    Its place, bin and kind are written to `out`.
     `key` is what the noise of the node is drawn by.
     """
     if careful or layout.block_kinds[block] == CATEGORICAL:
@@ -332,12 +342,10 @@ def search_block(
             histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
             n_rows, rules, floats, ints
         )  # fmt: skip
-    force = np.float64(total >> 32)
-    weight = np.float64(total & 0xFFFFFFFF) + rules[L2]
-    own = force * force / weight if weight > 0 else 0.0
     return _choose(
-        block, layout.features, allowed, own, rules[NOISE], key, floats[0], ints[1], ints[2], out
-    )
+        block, layout.features, allowed, own_term(total, rules[L2]), 0.0, rules[NOISE], key,
+        floats[0], ints[1], ints[2], out
+    )  # fmt: skip
 
 
 @kernel
@@ -349,10 +357,11 @@ def _normal(key):
 
 
 @kernel
-def _choose(block, features, allowed, own, noise, key, gains, bins, kinds, out):
-    """The best of what was found in a block: its gain with noise, and without.
+def _choose(block, features, allowed, own, before, noise, key, gains, bins, kinds, out):
+    """The best of what was found in a block: what it is compared by, and its gain.
 
-    Of equal ones the lower feature. A gain that is not above the node's own term is none.
+    Of equal ones the lower feature. A gain that is not above the node's own term is none. Noise is
+    added to the root of `before` and the gain together: how well a tree fits that has the cut.
     """
     best = 0.0
     true_gain = 0.0
@@ -367,7 +376,8 @@ def _choose(block, features, allowed, own, noise, key, gains, bins, kinds, out):
             if gain <= own * (1.0 + 1e-12):
                 continue
             # Noise decides between cuts that gain, not whether there is one.
-            shown = max(shown + noise * _normal(key + np.uint64(feature)), _LEAST)
+            root = math.sqrt(before + gain)
+            shown = max(root + noise * _normal(key + np.uint64(feature)), _LEAST)
         if shown > best or (shown == best and feature < features[out[0]]):
             best = shown
             true_gain = gain
@@ -405,8 +415,8 @@ def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
 
 
 @kernel
-def best_of_gains(gains, block, layout, allowed, noise, key, floats, ints, out):
-    """The best cut of a block by summed gains, with noise and without; see `_choose`."""
+def best_of_gains(gains, before, block, layout, allowed, noise, key, floats, ints, out):
+    """The best cut of a block by summed gains; see `_choose`."""
     n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
     for f in range(16):
         feature = layout.features[block * 16 + f]
@@ -418,5 +428,5 @@ def best_of_gains(gains, block, layout, allowed, noise, key, floats, ints, out):
                     ints[1, f] = b
                     ints[2, f] = kind
     return _choose(
-        block, layout.features, allowed, 0.0, noise, key, floats[0], ints[1], ints[2], out
+        block, layout.features, allowed, 0.0, before, noise, key, floats[0], ints[1], ints[2], out
     )

@@ -59,8 +59,8 @@ class Growing(NamedTuple):
     parts
         How the rows of the node that is divided are cut into parts.
     own_rules, found_gains, found_cuts
-        Of the two nodes that are searched: their rules, and the best cut of each block; its gains
-        with noise come first, then those without.
+        Of the two nodes that are searched: their rules, and the best cut of each block; what they
+        are compared by comes first, then their gains.
     team
         What threads tell each other.
     codes, room, floats, ints, cycles
