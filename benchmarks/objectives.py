@@ -135,7 +135,7 @@ def oblivious(pair: Pair) -> Parameters:
     return Parameters(
         n_estimators=MANY, learning_rate=LEARNING_RATE, grower="oblivious", max_depth=DEPTH,
         max_bins=BINS, min_samples_leaf=1, min_child_weight=0.0, l2=0.0, l2_documents=3.0,
-        **pair.ours,
+        bootstrap=0.0, split_noise=1.0, **pair.ours,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ BASES: dict[str, dict[str, Any]] = {
         ("lambdamart", "leafwise"),
         ("yetirank", "leafwise"),
         ("yetirank", "oblivious"),
-        ("queryrmse", "oblivious"),
+        ("lambdamart", "oblivious"),
     )
 }
 TOGETHER = "together"
@@ -55,26 +55,24 @@ def variants_of(base: Mapping[str, Any]) -> list[Variant]:
     """What is tried around a base model."""
     leafwise = base["grower"] == "leafwise"
     size, sizes = ("max_leaves", (15, 31)) if leafwise else ("max_depth", (5, 6))
-    catboost = {"bootstrap": 1.0, "bootstrap_by": "document", "split_noise": 1.0}
     return [
         *other_seeds(100, 200),
-        *(
-            option("bootstrap", bootstrap=temperature, bootstrap_by=by)
-            for by in ("query", "document")
-            for temperature in (0.5, 1.0)
-        ),
+        *(option("bootstrap", bootstrap=temperature) for temperature in (0.0, 0.5, 1.0)),
+        option("bootstrap", bootstrap=1.0, bootstrap_by="query"),
         *(
             option("subsample", subsample=0.8, sampling=sampling)
-            for sampling in ("query", "document", "variance", "variance_query")
+            for sampling in ("document", "variance", "variance_query")
         ),
-        *(option("split_noise", split_noise=noise) for noise in (0.5, 1.0, 2.0)),
-        *(option("l2", l2=l2) for l2 in (0.0, 20.0)),
-        *(option("l2", l2_documents=float(number)) for number in (20, 50, 100, 200, 400)),
+        *(option("split_noise", split_noise=noise) for noise in (0.0, 0.5, 1.0, 2.0)),
+        *(option("l2", l2_documents=float(number)) for number in (5, 20, 50, 100)),
+        *(option("min_samples_leaf", min_samples_leaf=fewest) for fewest in (1, 5, 20)),
         *(option("leaf_steps", leaf_steps=steps) for steps in (2, 4)),
         option("colsample", colsample=0.8),
         *(option(size, **{size: value}) for value in sizes),
-        # The numbers that CatBoost has unless told, and the same with more l2.
-        *(option(TOGETHER, **catboost, l2_documents=number) for number in (3.0, 100.0)),
+        # What CatBoost draws unless told; nothing; and also the other numbers of leaf-wise trees.
+        option(TOGETHER, bootstrap=1.0, split_noise=1.0),
+        option(TOGETHER, bootstrap=0.0, split_noise=0.0),
+        option(TOGETHER, bootstrap=0.0, split_noise=0.0, min_samples_leaf=20, l2_documents=50.0),
     ]
 
 

@@ -56,8 +56,8 @@ def make_tool(name: str, split: Split, settings: Settings) -> Tool:
     if name == OURS:
         return Rankgrove(split.train, settings)
     if name == YETIRANK:
-        size: dict[str, Any] = {"grower": "oblivious", "max_leaves": "auto", "max_depth": DEPTH}
-        return Rankgrove(split.train, settings, objective="yetirank", **size)
+        own: dict[str, Any] = {"max_leaves": "auto", "min_samples_leaf": "auto"}
+        return Rankgrove(split.train, settings, objective="yetirank", max_depth=DEPTH, **own)
     if name == "lightgbm":
         # The layout changes no result but for rounding, and the data are small.
         layout = {"force_col_wise": True}

@@ -94,7 +94,8 @@ def _ours(
     own = {"objective": title.partition(" ")[0], "grower": grower, **own}
     labels = "binary" if title == "logistic" else "grades"
     return Candidate(tool="rankgrove", name=our_name(title, metric, grower), metric=metric,
-                     settings=own, labels=labels, random=random)  # fmt: skip
+                     settings=own, labels=labels,
+                     random=random or grower == OBLIVIOUS)  # fmt: skip
 
 
 NO_NOISE = "yetiloss without noise"

@@ -309,7 +309,7 @@ def test_splits_are_the_best_with_the_weights_of_the_bootstrap(by):
         np.zeros(data.n_documents), 0, forces, curvatures
     )
     offsets = data.offsets if by == "query" else None
-    weights = bootstrap_weights(offsets, data.n_documents, 0.8, 0, 0)
+    weights = bootstrap_weights(offsets, data.n_documents, 2.0, 0, 0)
     force, curvature = weights * forces, weights * curvatures
 
     def gain(left):
@@ -319,18 +319,18 @@ def test_splits_are_the_best_with_the_weights_of_the_bootstrap(by):
     options = {"n_estimators": 1, "max_leaves": 2, "min_samples_leaf": 1, "l2": 1.0}
     found, plain = (
         train(data, bootstrap=temperature, bootstrap_by=by, **options).scores
-        for temperature in (0.8, 0.0)
+        for temperature in (2.0, 0.0)
     )
     best = max(gain(column <= cut) for column in data.features.T for cut in np.unique(column)[:-1])
     # The sums of the engine are rounded.
-    assert gain(found > 0) == pytest.approx(best, rel=1e-3)
-    assert gain(plain > 0) < 0.999 * best
+    assert gain(found > 0) == pytest.approx(best, rel=5e-3)
+    assert gain(plain > 0) < 0.98 * best
 
 
 @pytest.mark.parametrize("more", [{"bootstrap": 1.0}, {"objective": "yetirank"}], ids=str)
 def test_tree_that_finds_no_split_does_not_end_training_that_draws_anew(more):
     data = make_data(n_queries=6)
-    run = train(data, n_estimators=12, min_child_weight=2.5, random_state=0, **more)
+    run = train(data, n_estimators=12, min_child_weight=3.0, random_state=0, **more)
     assert 1 in [tree.n_leaves for tree in run.trees]
     assert len(run.trees) == 12
 
