@@ -153,7 +153,7 @@ def test_verdicts_follow_from_the_numbers(benchmark, tmp_path, sets, shift, word
 
 
 def test_a_seed_that_is_not_whole_is_left_out_and_said(benchmark, tmp_path, sets):
-    draws, plain = "rankgrove yetirank, oblivious", "rankgrove queryrmse, oblivious"
+    draws, plain = "rankgrove yetirank, oblivious", "rankgrove queryrmse, leafwise"
     candidates = [benchmark.fits.CANDIDATES[key] for key in (draws, plain)]
     tasks = benchmark.tasks_of(candidates, sets, (0, 1), 10)
     results = benchmark.Results(tmp_path / "made_up.jsonl")
