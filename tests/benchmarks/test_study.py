@@ -52,11 +52,12 @@ def test_a_value_that_auto_stands_for_is_the_default():
     assert is_default(Variant("l2", "20.0", {"l2": 20.0}))
     yeti = {"objective": "yetirank"}
     assert is_default(Variant("l2", "", {"l2_documents": 20.0}), yeti)
-    assert is_default(Variant("drawn", "", {"bootstrap": 1.0, "split_noise": 1.0}), yeti)
-    assert not is_default(Variant("drawn", "", {"bootstrap": 1.0, "split_noise": 0.0}), yeti)
+    assert is_default(Variant("drawn", "", {"bootstrap": 0.0, "split_noise": 0.0}), yeti)
     assert not is_default(Variant("l2", "", {"l2": 20.0}), yeti)
     oblivious = {"objective": "queryrmse", "grower": "oblivious"}
     assert is_default(Variant("max_depth", "6", {"max_depth": 6}), oblivious)
+    assert is_default(Variant("drawn", "", {"bootstrap": 1.0, "split_noise": 1.0}), oblivious)
+    assert not is_default(Variant("drawn", "", {"bootstrap": 1.0, "split_noise": 0.0}), oblivious)
     assert not is_default(Variant("max_depth", "5", {"max_depth": 5}), oblivious)
 
 

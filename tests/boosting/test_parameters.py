@@ -148,3 +148,33 @@ def test_features_are_named_or_numbered_and_an_unknown_one_is_refused():
     for monotone in ({"d": 1}, {"a": 2}, {"a": None}, [1, 0], [1, 0, 5], {5: 1}):
         with pytest.raises(ParameterError, match="monotone"):
             monotone_signs(monotone, names)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (0.0, 0.0)),
+        ({"objective": "softmax"}, (1.0, 1.0)),
+        ({"objective": "lambdamart"}, (0.0, 0.0)),
+        ({"objective": "lambdamart", "grower": "oblivious"}, (1.0, 1.0)),
+        ({"objective": "yetiloss", "noise": "none"}, (1.0, 1.0)),
+        ({"objective": "softmax", "temperature": 1e8}, (0.0, 0.0)),
+        ({"objective": "softmax", "subsample": 0.5}, (0.0, 1.0)),
+        ({"objective": "softmax", "bootstrap": 0.5, "split_noise": 0.0}, (0.5, 0.0)),
+        ({"bootstrap": 0.5, "split_noise": 2.0}, (0.5, 2.0)),
+        ({"objective": "softmax", "max_leaves": 15}, (0.0, 0.0)),
+    ],
+    ids=str,
+)
+def test_oblivious_trees_draw_by_default_where_their_forces_are_not_drawn(given, expected):
+    assert Parameters(**given).randomness() == expected
+
+
+def test_oblivious_trees_have_leaves_of_one_document_and_an_l2_of_their_own():
+    for objective in ("yetirank", "lambdamart", "queryrmse"):
+        for grower, fewest in (("oblivious", 1), ("leafwise", 20), ("depthwise", 20)):
+            given = Parameters(objective=objective, grower=grower)
+            assert given.tree_options(1000).min_samples_leaf == fewest
+            if grower == "oblivious":
+                assert given.regularisation()[1:] == (0.0, 20.0)
+    assert Parameters(min_samples_leaf=7).tree_options(1000).min_samples_leaf == 7

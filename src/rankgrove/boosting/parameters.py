@@ -40,8 +40,9 @@ _LEAVES, _OBLIVIOUS_DEPTH, _DEEPEST = 31, 6, 16
 # node that it leaves with few documents.
 _FEWEST, _OBLIVIOUS_FEWEST = 20, 1
 
-# What else oblivious trees have unless told, whatever the objective: docs/options.md.
-_OBLIVIOUS_BOOTSTRAP, _OBLIVIOUS_NOISE, _OBLIVIOUS_L2 = 1.0, 1.0, 20.0
+# What else oblivious trees have unless told, whatever the objective; and what is drawn for them
+# where the forces are not: docs/options.md.
+_OBLIVIOUS_L2, _OBLIVIOUS_BOOTSTRAP, _OBLIVIOUS_NOISE = 20.0, 1.0, 1.0
 
 # What validation watches unless told.
 _WATCHED = "ndcg@10"
@@ -108,13 +109,14 @@ class Parameters:
     bootstrap, bootstrap_by
         The temperature of a Bayesian bootstrap: each query, or document, counts (-ln u)^temperature
         where the splits of a tree are chosen, u drawn between 0 and 1; in the values of its leaves
-        all count alike. 0 is none; `auto` is 1 for `oblivious` without a `subsample`, and 0 else.
+        all count alike. 0 is none. `auto` is 1 for `oblivious` without a `subsample` if the forces
+        are not drawn, as those of YetiRank are, and 0 else.
     split_noise
         Normal noise in what features are compared by at a split, the root of the sum of squared
         forces by curvature that a tree with the split has, in units of what that root is for one
         document: the larger the gains, the less it decides. It fades as trees are added, about
         when the product of their number and the learning rate passes the logarithm of the number
-        of documents. `auto` is 1 for `oblivious`, and 0 else.
+        of documents. `auto` is 1 for `oblivious` if the forces are not drawn, and 0 else.
     colsample
         The share of the features that a tree may split by.
     split_gain
@@ -333,13 +335,16 @@ class Parameters:
         return Regularisation(**{**own, **given})
 
     def randomness(self) -> Randomness:
-        """What oblivious trees have unless told, and others don't.
+        """What oblivious trees have unless told where their forces are not drawn.
 
-        >>> Parameters().randomness(), Parameters(max_leaves=31).randomness().bootstrap
-        (Randomness(bootstrap=1.0, split_noise=1.0), 0.0)
+        >>> Parameters(objective="queryrmse").randomness()
+        Randomness(bootstrap=1.0, split_noise=1.0)
+        >>> Parameters(objective="yetirank").randomness()
+        Randomness(bootstrap=0.0, split_noise=0.0)
         """
         bootstrap = split_noise = 0.0
-        if self.make_grower() == "oblivious":
+        drawn = self.temperature is not None or self.make_objective().is_random
+        if self.make_grower() == "oblivious" and not drawn:
             # Who takes a sample wants no other.
             bootstrap = _OBLIVIOUS_BOOTSTRAP if self.subsample == 1 else 0.0
             split_noise = _OBLIVIOUS_NOISE
