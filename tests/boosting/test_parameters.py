@@ -8,7 +8,8 @@ import pytest
 
 from boosting.samples import QUICK, bits, make_data
 from rankgrove import Ranker
-from rankgrove.boosting.parameters import Parameters, feature_numbers, monotone_signs
+from rankgrove.boosting.features import feature_numbers, monotone_signs
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.pairwise import LambdaMART

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankgrove.boosting.parameters import Parameters, feature_numbers
+from rankgrove.boosting.features import feature_numbers
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.trees.binning import BinnedMatrix, Bins, encode

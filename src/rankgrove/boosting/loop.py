@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.binned import Binned, SharedBins, categorical_features
+from rankgrove.boosting.features import monotone_signs
 from rankgrove.boosting.history import History, Validation
-from rankgrove.boosting.parameters import Parameters, monotone_signs
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import (
     Sample,
     add_normal_noise,

@@ -1,0 +1,57 @@
+"""Features that parameters name, by name or number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rankgrove.errors import ParameterError, unknown_name, whole_number
+
+
+def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[str]) -> list[int]:
+    """The numbers of features that are given by name or number; an unknown one is refused.
+
+    >>> feature_numbers("categorical", ["b", 0], ["a", "b"])
+    [1, 0]
+    """
+    numbers = []
+    for feature in chosen:
+        if isinstance(feature, str):
+            if feature not in feature_names:
+                raise unknown_name(f"a feature of {name}", feature, feature_names)
+            numbers.append(feature_names.index(feature))
+        else:
+            whole_number(f"a feature of {name}", feature, 0, len(feature_names) - 1)
+            numbers.append(int(feature))
+    if len(set(numbers)) != len(numbers):
+        raise ParameterError(f"{name} must name a feature once. Got one twice in {list(chosen)}.")
+    return numbers
+
+
+def monotone_signs(
+    monotone: Mapping[Any, int] | Sequence[int] | None, feature_names: Sequence[str]
+) -> np.ndarray[Any, np.dtype[np.int8]]:
+    """For each feature whether the score may only rise (1) or fall (-1) in it, or either (0)."""
+    signs = np.zeros(len(feature_names), dtype=np.int8)
+    if monotone is None:
+        return signs
+    if isinstance(monotone, Mapping):
+        numbers = feature_numbers("monotone", list(monotone), feature_names)
+        values = list(monotone.values())
+    else:
+        values = list(monotone)
+        if len(values) != len(feature_names):
+            raise ParameterError(
+                f"monotone must have one entry a feature, {len(feature_names)}, or be a mapping. "
+                f"Got {len(values)} entries."
+            )
+        numbers = list(range(len(values)))
+    for number, sign in zip(numbers, values, strict=True):
+        if sign not in (-1, 0, 1):
+            raise ParameterError(
+                f"monotone must be 1, -1 or 0. Got {sign!r} for {feature_names[number]}."
+            )
+        signs[number] = sign
+    return signs
