@@ -395,7 +395,7 @@ def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
     """
     total_force = np.float64(total >> 32)
     total_curvature = np.float64(total & 0xFFFFFFFF)
-    own = total_force * total_force / (total_curvature + l2)
+    own = own_term(total, l2)
     for b in range(n_bins):
         row = histogram[b]
         out = gains[b]
