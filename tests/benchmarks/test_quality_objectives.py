@@ -142,7 +142,11 @@ def made_up(benchmark, tmp_path, sets, shift):
 @pytest.mark.parametrize(("shift", "word"), [(-0.1, "fails"), (0.1, "holds")])
 def test_verdicts_follow_from_the_numbers(benchmark, tmp_path, sets, shift, word):
     figures = made_up(benchmark, tmp_path, sets, shift)
-    assert f"no mean is below {word}" in benchmark.say_twins(figures)[1]
+    twins = benchmark.say_twins(figures)[1]
+    assert f"no mean is below {word}" in twins
+    n_sets = len(sets)
+    surely = f"below in {n_sets * (shift < 0)} and above in {n_sets * (shift > 0)}."
+    assert twins.partition("(Holm), ours is ")[2].startswith(surely)
     assert f"MAP {'yes' if shift > 0 else 'no'}" in benchmark.say_best(figures)[1]
     body = benchmark.body_of(figures, (0,), 10, 1)
     bold = [line for line in body.splitlines() if "| **" in line]
