@@ -270,7 +270,7 @@ def listwise_costs():
         "regression": (Regression(), graded, lambda z: squares(z, 0.0)),
         "softmax": (
             Softmax(sigma=1.4), graded,
-            lambda z: -np.sum(graded / graded.sum() * log_softmax(1.4 * z)),
+            lambda z: -np.sum(graded * log_softmax(1.4 * z)),
         ),
         "listnet": (
             ListNet(sigma=0.7), graded, lambda z: -np.sum(chances * log_softmax(0.7 * z)),

@@ -143,12 +143,11 @@ def _of_lists(objective: Objective, data: Dataset, scores: Floats) -> Floats | N
         targets = labels
         if isinstance(objective, ListNet):
             targets = np.exp(labels - np.repeat(np.maximum.reduceat(labels, starts), sizes))
-        totals = np.repeat(np.add.reduceat(targets, starts), sizes)
-        shares = np.divide(targets, totals, out=np.zeros_like(targets), where=totals > 0)
+            targets = targets / np.repeat(np.add.reduceat(targets, starts), sizes)
         own = objective.sigma * scores
         own = own - np.repeat(np.maximum.reduceat(own, starts), sizes)
         logs = own - np.repeat(np.log(np.add.reduceat(np.exp(own), starts)), sizes)
-        return np.asarray(-shares * logs)
+        return np.asarray(-targets * logs)
     rest = labels - scores
     if isinstance(objective, Regression):
         return np.asarray(rest**2 / 2)

@@ -133,11 +133,10 @@ def push_lists(
             total = 1.0 if n > 1 else 0.0
         else:
             for i in range(n):
-                forces[i] = wanted[i] / total - chances[i] if total > 0.0 else 0.0
+                forces[i] = wanted[i] - total * chances[i]
         for i in range(n):
-            forces[i] *= sigma * weight if total > 0.0 else 0.0
-            bend = sigma * sigma * weight * chances[i] * (1.0 - chances[i])
-            curvatures[i] = bend if total > 0.0 else 0.0
+            forces[i] *= sigma * weight
+            curvatures[i] = sigma * sigma * weight * total * chances[i] * (1.0 - chances[i])
 
 
 class _ListForces(Forces):
@@ -228,22 +227,23 @@ class QueryRMSE(_Listwise):
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax(_Listwise):
-    """Cross-entropy of the softmax of the scores against labels that are divided by their sum.
+    """Cross-entropy of the softmax of the scores against the labels.
 
-    A query without a positive label has no force.
+    The labels are not divided by their sum: a query counts as much as its labels sum up to, and
+    one without a positive label has no force.
 
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 0], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> Softmax().prepare(data).compute(np.zeros(3), 0, forces, curvatures)
     >>> forces.round(4).tolist()
-    [-0.3333, 0.6667, -0.3333]
+    [-0.6667, 1.3333, -0.6667]
     """
 
     sigma: float = 1.0
 
     name: ClassVar[str] = "softmax"
     title: ClassVar[str] = "softmax cross-entropy"
-    formula: ClassVar[str] = "-sum_i (r_i / sum r) * log(e^(sigma z_i) / sum_j e^(sigma z_j))"
+    formula: ClassVar[str] = "-sum_i r_i * log(e^(sigma z_i) / sum_j e^(sigma z_j))"
     reference: ClassVar[str] = "Bruch et al. 2019; CatBoost's QuerySoftMax"
     what: ClassVar[int] = _SOFTMAX
 
@@ -275,8 +275,9 @@ class ListNet(Softmax):
 
     def _targets(self, data: Dataset) -> Floats:
         labels = data.labels.astype(np.float64)
-        highest = np.maximum.reduceat(labels, data.offsets[:-1])
-        return np.asarray(np.exp(labels - np.repeat(highest, data.group)))
+        starts = data.offsets[:-1]
+        powers = np.exp(labels - np.repeat(np.maximum.reduceat(labels, starts), data.group))
+        return np.asarray(powers / np.repeat(np.add.reduceat(powers, starts), data.group))
 
 
 @dataclass(frozen=True, kw_only=True)
