@@ -20,6 +20,8 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     name: {"objective": name, "grower": "leafwise"}
     for name in ("lambdamart", "rankmart", "yetirank", "yetiloss")
 }
+# As published.
+OBJECTIVES["yetiloss"]["neighbours"] = 1
 
 MEAN, ALL = "mean of the sets", "all objectives"
 # By objective, leaf and data set: the difference to `newton`.

@@ -1,4 +1,4 @@
-"""What options of training come to on the real data sets: docs/options.md and docs/leaves.md.
+"""What options come to on the real data sets: docs/options.md, leaves.md and neighbours.md.
 
 Every model stops early by a part of its training queries and is judged by the validation part of
 its fold. Fits are kept in a file, from which an interrupted run goes on.
@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.common import commit, limit_threads, table
 from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
+from benchmarks.neighbours import neighbours_page, study_neighbours
 from benchmarks.peers import Floats
 from benchmarks.real_data import add_data_option, read_sets
 from benchmarks.runner import MOST_TREES, N_FOLDS, Runner
@@ -45,6 +46,7 @@ BASES: dict[str, dict[str, Any]] = {
     )
 }
 TOGETHER = "together"
+PAGES = ("options", "leaves", "neighbours")
 
 
 def option(factor: str, **values: Any) -> Variant:
@@ -200,7 +202,7 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_data_option(parser)
-    parser.add_argument("--pages", choices=("options", "leaves", "both"), default="both")
+    parser.add_argument("--pages", nargs="+", choices=PAGES, default=PAGES)
     parser.add_argument("--seeds", type=int, help="2 by default, 1 with --quick")
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     parser.add_argument("--results", type=Path, help="where fits are kept, to go on from")
@@ -224,10 +226,13 @@ def main() -> None:
     runner = Runner(store, folds, seeds, most, run)
     command = f"{COMMAND} --seeds {arguments.seeds}" if arguments.seeds else COMMAND
     pages, pictures = {}, {}
-    if arguments.pages != "leaves":
+    if "options" in arguments.pages:
         studies = study_options(runner, 7 if arguments.quick else 1)
         pages[DOCS / "options.md"] = options_page(studies, runner, command)
-    if arguments.pages != "options":
+    if "neighbours" in arguments.pages:
+        studies = study_neighbours(runner)
+        pages[DOCS / "neighbours.md"] = neighbours_page(studies, runner, command)
+    if "leaves" in arguments.pages:
         studies = study_leaves(runner)
         pages[DOCS / "leaves.md"] = leaves_page(studies, runner, command)
         pictures[DOCS / "images" / "leaves.svg"] = draw_leaves(effects_of(studies))

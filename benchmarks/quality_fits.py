@@ -98,7 +98,8 @@ def _ours(
                      random=random or grower == OBLIVIOUS)  # fmt: skip
 
 
-NO_NOISE = "yetiloss without noise"
+# As published: pairs of neighbours, in ten rankings; and the same without noise.
+NEAR, NO_NOISE = "yetiloss of neighbours", "yetiloss of neighbours without noise"
 
 
 def _our_candidates() -> list[Candidate]:
@@ -108,7 +109,8 @@ def _our_candidates() -> list[Candidate]:
             found += [
                 _ours("lambdamart", grower, metric),
                 _ours("yetiloss", grower, metric, random=True),
-                _ours(NO_NOISE, grower, metric, noise="none", permutations=1),
+                _ours(NEAR, grower, metric, random=True, neighbours=1),
+                _ours(NO_NOISE, grower, metric, noise="none", neighbours=1, permutations=1),
                 _ours("stochasticrank", grower, metric, random=True),
             ]
         found.append(_ours("yetirank", grower, random=True))

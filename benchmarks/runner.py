@@ -42,13 +42,13 @@ class Runner:
             for title, base in full.items()
         }
 
-    def how(self) -> str:
-        """What all pages say of the fits."""
+    def how(self, counts: str = "NDCG@10") -> str:
+        """What all pages say of the fits, and of what counts."""
         return (
             f"Models have at most {self.most} trees at a rate of {RATE} and stop when "
             f"NDCG@10 has not improved for {PATIENCE} trees on {100 * STOP_SHARE:.0f} % of the "
             f"training queries, which are drawn by the seed and not trained on. All else "
-            f"is at the defaults. What counts is NDCG@10 on the validation queries of each of "
+            f"is at the defaults. What counts is {counts} on the validation queries of each of "
             f"{max(self.folds.values())} folds, mean over "
             f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}; no fold's "
             f"test part is read. But what one fold validates on is the test part of another, "

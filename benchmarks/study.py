@@ -24,6 +24,7 @@ from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters, Randomness, 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.synthetic import make_web_search
 from rankgrove.estimators import Ranker
+from rankgrove.metrics.evaluate import evaluate
 
 PACKAGES = ("numpy", "numba", "scipy")
 PAGE = Path(__file__).parents[1] / "docs" / "defaults.md"
@@ -111,7 +112,7 @@ class Job(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What a fit came to: NDCG@10 of each validation query, and the number of trees kept."""
+    """What a fit came to: the metric of each validation query, and the number of trees kept."""
 
     values: Floats
     n_trees: int
@@ -385,12 +386,17 @@ class Store:
 
 
 def fit_and_stop(train: Dataset, vali: Dataset, values: Mapping[str, Any], seed: int) -> Fitted:
-    """Train on most of the training queries, stop by the others, judge by the validation ones."""
+    """Train on most of the training queries, stop by the others, judge by the validation ones.
+
+    What it is judged by is NDCG@10, or the metric that it is trained for.
+    """
     own, watched = train.split(1 - STOP_SHARE, STOP_SHARE, seed=seed)
     ranker = Ranker(**{"eval_metric": METRIC, **values}, random_state=seed, n_jobs=1)
     ranker.fit(own, valid=watched)
     scores = np.asarray(ranker.predict(vali))
-    return Fitted(ndcg_of_queries(vali, scores), ranker.best_iteration_)
+    judged = values.get("metric", METRIC)
+    per_query = evaluate(vali, scores, judged, n_jobs=1).per_query(judged)
+    return Fitted(per_query, ranker.best_iteration_)
 
 
 # Of each fold of each data set what a process of the pool may see; test parts it never has.

@@ -15,6 +15,8 @@ from benchmarks.leaves import (
     leaves_page,
     study_leaves,
 )
+from benchmarks.neighbours import BASES as YETILOSS
+from benchmarks.neighbours import neighbours_page, study_neighbours
 from benchmarks.options import (
     BASES,
     TOGETHER,
@@ -119,3 +121,16 @@ def test_the_picture_has_a_mark_for_each_difference_inside_its_frame():
         assert 0 < float(mark.get("cx")) < width
         assert 0 < float(mark.get("cy")) < height
     assert {text.text for text in root.iter(f"{name}text")} >= {*effects, *OTHER_LEAVES, MEAN}
+
+
+@pytest.mark.parametrize(("gain", "side"), [(-0.05, "worse"), (0.05, "better")])
+def test_the_page_of_neighbours_says_where_they_stand_apart(gain, side):
+    runner = runner_of({("neighbours", 1): gain})
+    page = neighbours_page(study_neighbours(runner), runner, "the command")
+    said = page.split("## What it says")[1].split("##")[0].lower()
+    other = "better" if side == "worse" else "worse"
+    assert f"{other}: none" in said
+    named = said.partition(f"{side}: ")[2].partition(f"{other}:")[0]
+    assert all(title in named for title in YETILOSS)
+    assert f"below at all: {len(YETILOSS) * (gain < 0)} of {len(YETILOSS)}" in said
+    assert "What counts is the metric that the model is trained for" in page

@@ -98,7 +98,7 @@ def test_lambdarank_is_minus_the_naive_lambdas(normalise):
 
 def test_yetiloss_without_noise_is_autograd_through_the_cost_of_neighbours():
     labels, scores = make_labels(), make_scores()
-    loss = ranking_loss("yetiloss", noise="none", reduction="sum")
+    loss = ranking_loss("yetiloss", noise="none", neighbours=1, reduction="sum")
     found, _ = gradient(loss, scores, labels, OFFSETS)
     cost = pair_cost(scores, labels, swap_weights(PARSED["ndcg"], neighbours=1))
     np.testing.assert_allclose(found, autograd(cost, scores), **CLOSE)
@@ -106,7 +106,7 @@ def test_yetiloss_without_noise_is_autograd_through_the_cost_of_neighbours():
 
 def test_yetiloss_is_autograd_through_the_cost_with_the_weights_of_the_same_draws():
     labels, scores = make_labels(), make_scores()
-    loss = ranking_loss("yetiloss", permutations=3, seed=5, reduction="sum")
+    loss = ranking_loss("yetiloss", neighbours=1, permutations=3, seed=5, reduction="sum")
     found, _ = gradient(loss, scores, labels, OFFSETS, iteration=2)
     weights = noisy_weights(
         PARSED["ndcg"], lambda query, n: same_draws(LOGISTIC, n, query, 3, 5, 2), neighbours=1

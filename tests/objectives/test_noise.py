@@ -18,6 +18,8 @@ from objectives.naive_objectives import (
     same_draws,
     stable_order,
 )
+from rankgrove.boosting.parameters import Parameters
+from rankgrove.errors import ParameterError
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import iteration_key
@@ -280,3 +282,32 @@ def test_without_noise_neither_the_seed_nor_permutations_matter():
         for p in (1, 7)
     }
     assert len(results) == 1
+
+
+def first_grade(labels):
+    return labels[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "settled"),
+    [
+        ({}, ("all", 3)),
+        ({"metric": "map"}, ("all", 3)),
+        ({"metric": "err"}, ("all", 3)),
+        ({"metric": first_grade}, (1, 10)),
+        ({"metric": first_grade, "neighbours": "all"}, ("all", 3)),
+        ({"neighbours": 1}, (1, 10)),
+        ({"neighbours": 5}, (5, 10)),
+        ({"neighbours": "auto", "permutations": 7}, ("all", 7)),
+    ],
+)
+def test_the_pairs_of_yetiloss_unless_told(given, settled):
+    objective = YetiLoss(**given)
+    assert (objective.neighbours, objective.permutations) == settled
+    assert Parameters(objective="yetiloss", **given).make_objective() == objective
+
+
+@pytest.mark.parametrize("wrong", [{"neighbours": 0}, {"permutations": 0}, {"permutations": "all"}])
+def test_wrong_pairs_of_yetiloss_are_refused(wrong):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        YetiLoss(**wrong)

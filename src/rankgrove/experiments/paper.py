@@ -84,7 +84,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         ),
         Algorithm(
             name="yetiloss", title="YetiLoss", paper="YetiLoss", objective="yetiloss",
-            fixed=_OBLIVIOUS,
+            fixed={**_OBLIVIOUS, "neighbours": 1, "permutations": 10},
         ),
     )
 }  # fmt: skip

@@ -39,6 +39,9 @@ Noise = Literal["none", "logistic", "gaussian"]
 NOISES: tuple[str, ...] = get_args(Noise)
 _NOISE_KINDS = {"none": NO_NOISE, "logistic": LOGISTIC, "gaussian": GAUSSIAN}
 
+# A default that depends on other parameters. No value has it once it is made.
+_SETTLED_LATER: Any = "auto"
+
 # Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs. Small
 # data are cut into 8 chunks, so that threads end at about the same time.
 _CHUNK_DOCUMENTS = 1 << 13
@@ -246,15 +249,22 @@ class YetiRank(Pairwise):
 
 @dataclass(frozen=True, kw_only=True)
 class YetiLoss(_ByMetric):
-    """Neighbours in noisy rankings, weighted by the swap delta of a metric.
+    """Pairs in noisy rankings, weighted by the swap delta of a metric.
 
-    >>> YetiLoss(metric="map").noise
-    'logistic'
+    Lyzhin et al. count neighbours only: `neighbours=1`. On small data all pairs do better, and as
+    each ranking then has many, few rankings do: docs/neighbours.md. So `neighbours="auto"` is
+    `all`, or 1 for a metric that is a function, which is computed anew for every pair; and
+    `permutations="auto"` is 3 where all pairs count, 10 else.
+
+    >>> YetiLoss(metric="map").neighbours, YetiLoss(metric="map").permutations
+    ('all', 3)
+    >>> YetiLoss(neighbours=1).permutations
+    10
     """
 
     noise: Noise = "logistic"
-    neighbours: int | Literal["all"] = 1
-    permutations: int = 10
+    neighbours: int | Literal["all"] = _SETTLED_LATER
+    permutations: int = _SETTLED_LATER
 
     name: ClassVar[str] = "yetiloss"
     title: ClassVar[str] = "YetiLoss"
@@ -262,6 +272,14 @@ class YetiLoss(_ByMetric):
         "sum_ij E[|swap delta_ij| 1{neighbours}] * log(1 + exp(-sigma (z_i - z_j)))"
     )
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
+
+    def __post_init__(self) -> None:
+        if self.neighbours == _SETTLED_LATER:
+            slow = isinstance(known_metric(self.metric, self.name), Custom)
+            object.__setattr__(self, "neighbours", 1 if slow else "all")
+        if self.permutations == _SETTLED_LATER:
+            object.__setattr__(self, "permutations", 3 if self.neighbours == "all" else 10)
+        super().__post_init__()
 
 
 class PairForces(Forces):
