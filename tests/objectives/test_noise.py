@@ -135,20 +135,23 @@ def test_iterations_and_seeds_have_different_keys():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("neighbours", [1, 2, "all"])
+@pytest.mark.parametrize("spread", [1.0, 12.0, 40.0])
 @pytest.mark.parametrize("spec", METRICS)
-def test_forces_of_given_noise_equal_the_formulas(spec, neighbours, kind):
+def test_forces_of_given_noise_equal_the_formulas(spec, spread, neighbours, kind):
+    # All pairs of a query whose scores are more than 64 / sigma apart have a loop of their own.
     rng = np.random.default_rng(8)
     group = [5, 1, 9, 2, 3, 12]
-    labels, scores = rng.integers(0, 5, size=32), np.round(rng.normal(size=32), 1)
+    labels, scores = rng.integers(0, 5, size=32), spread * np.round(rng.normal(size=32), 1)
     objective = YetiLoss(
-        metric=spec, sigma=1.3, noise=kind, noise_scale=0.7, neighbours=neighbours, permutations=4
-    )
+        metric=spec, sigma=1.3, noise=kind, noise_scale=0.7 * spread, neighbours=neighbours,
+        permutations=4,
+    )  # fmt: skip
     forces, curvatures = compute(objective, labels, scores, group, seed=11, iteration=6)
     start = 0
     for query, n in enumerate(group):
         rows = slice(start, start + n)
         noise = same_draws(KINDS[kind], n, query, 4, seed=11, iteration=6)
-        orders = [stable_order(scores[rows] + 0.7 * row) for row in noise]
+        orders = [stable_order(scores[rows] + 0.7 * spread * row) for row in noise]
         weights = mean_weights(PARSED[spec], labels[rows], orders, neighbours=neighbours)
         expected = forces_of_weights(scores[rows], weights, sigma=1.3, size=60.0)
         # As without noise; 60 is above the DCG of any of these queries.
@@ -157,14 +160,19 @@ def test_forces_of_given_noise_equal_the_formulas(spec, neighbours, kind):
         start += n
 
 
+@pytest.mark.parametrize("neighbours", [2, "all"])
 @pytest.mark.parametrize("truncation", [None, 2])
-def test_normalised_forces_of_given_noise_take_the_mean_size_of_all_rankings(truncation):
-    objective = YetiLoss(normalise=True, truncation=truncation, neighbours=2, permutations=5)
+def test_normalised_forces_of_given_noise_take_the_mean_size_of_all_rankings(
+    truncation, neighbours
+):
+    objective = YetiLoss(
+        normalise=True, truncation=truncation, neighbours=neighbours, permutations=5
+    )
     forces, curvatures = compute(objective, LABELS, SCORES, seed=2, iteration=9)
     noise = same_draws(LOGISTIC, 5, 0, 5, seed=2, iteration=9)
     weights = mean_weights(
         parse_metric("ndcg"), LABELS, [stable_order(SCORES + row) for row in noise],
-        truncation=truncation, neighbours=2,
+        truncation=truncation, neighbours=neighbours,
     )  # fmt: skip
     expected = forces_of_weights(SCORES, weights, normalise=True)
     assert forces == pytest.approx(expected.forces, rel=1e-12, abs=1e-14)

@@ -415,13 +415,14 @@ def test_the_metric_may_be_a_name_or_a_value():
     assert hash(by_name) == hash(by_value)
 
 
-def test_the_kernel_has_one_signature_with_draws_and_one_without():
+def test_the_kernel_has_a_signature_without_draws_one_of_all_pairs_and_one_of_neighbours():
     labels, scores, group = random_queries(16, 5, 20)
     compute(LambdaMART(), labels, scores, group)
     compute(LambdaMART(sigma=2, truncation=None), labels, scores, group, weights=np.ones(5))
     compute(LambdaMART(noise="logistic", permutations=2), labels, scores, group)
     compute(LambdaMART(neighbours=1), labels, scores, group)
-    assert len(pairs.push_queries.signatures) == 2
+    compute(LambdaMART(noise="gaussian", neighbours=3), labels, scores, group)
+    assert len(pairs.push_queries.signatures) == 3
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e3, 1e300])

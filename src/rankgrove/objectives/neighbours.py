@@ -27,14 +27,12 @@ _FORCE, _CURVATURE, N_WORK_ROWS = range(11, 14)
 
 
 class Draws(NamedTuple):
-    """How rankings are drawn, and which of their pairs count.
+    """How rankings are drawn.
 
     Attributes
     ----------
     noise, scale
         The kind of noise that is added to scores for ranking, and its scale.
-    neighbours
-        Only pairs with so many ranks between them, or fewer, count.
     permutations
         How many rankings are averaged.
     key
@@ -43,7 +41,6 @@ class Draws(NamedTuple):
 
     noise: int
     scale: float
-    neighbours: int
     permutations: int
     key: np.uint64
 

@@ -3,8 +3,8 @@
 Documents are ranked by score first. Then each document, from the top, is set against all that
 stand below it: a row of pairs. A row takes short passes without a branch, which LLVM vectorises:
 the weights of its pairs, what each pair contributes, and the sums. Scratch is linear in the
-documents. With noise in the ranking, or with pairs of near ranks only, see `neighbours`; where all
-pairs count the same, `plain_pairs`.
+documents. With pairs of near ranks only, see `neighbours`; where all pairs count the same,
+`plain_pairs`.
 
 `rank_*` counts from 0 down the ranked list and `idx` holds places in the input; arrays without
 either word are in rank order.
@@ -52,14 +52,14 @@ _UPPER, _LOWER, _EXPONENTIALS, _WEIGHTS, _FORCE, _CURVATURE, _SIZES = range(4, 1
 def _push_row(score, inverse, near, slope, scores, exponentials, weights, out_force, out_curvature):
     """What each pair of a row contributes to the upper document, without sigma.
 
-    With E = e^(sigma (z_b - z_a)) <= 1, rho is E / (1 + E) where the upper document a is the
-    better one and 1 / (1 + E) where the lower one, b, is; rho (1 - rho) is E / (1 + E)^2 in
-    both cases. One division does for all, and for the distance of the scores.
+    With E = e^(sigma (z_b - z_a)), rho is E / (1 + E) where the upper document a is the better
+    one and 1 / (1 + E) where the lower one, b, is; rho (1 - rho) is E / (1 + E)^2 in both cases.
+    One division does for all, and for the distance of the scores.
     """
     for i in range(len(weights)):
         e = exponentials[i] * inverse
         one_e = 1.0 + e
-        part = weights[i] / (one_e * one_e * (near + slope * (score - scores[i])))
+        part = weights[i] / (one_e * one_e * (near + slope * abs(score - scores[i])))
         out_force[i] = part * one_e * (e if part > 0.0 else 1.0)
         out_curvature[i] = abs(part) * e
 
@@ -77,8 +77,9 @@ def _push_rows(
 ):
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
-    The work rows have 8 entries to spare; `leaves` is as in `push_neighbours`. Returns the sum of
-    the absolute forces of all pairs.
+    Scores fall from rank to rank, or sigma times their range is at most _MOVE_REFERENCE. The work
+    rows have 8 entries to spare; `leaves` is as in `push_neighbours`. Returns the sum of the
+    absolute forces of all pairs.
     """
     scores, x, exponents = work[SCORES], work[X], work[_EXPONENTIALS]
     weights, row_forces, row_curvatures = work[_WEIGHTS], work[_FORCE], work[_CURVATURE]
@@ -136,19 +137,43 @@ def _push_rows(
 
 
 @kernel
-def _closeness(scores, normalise):
-    """What pairs are divided by, near + slope * the distance of their scores."""
+def _range_of(scores):
+    """How far the scores of a query are apart."""
     lowest, highest = np.inf, -np.inf
     for i in range(len(scores)):
         lowest = min(lowest, scores[i])
         highest = max(highest, scores[i])
-    return (0.01, 1.0) if normalise and lowest != highest else (1.0, 0.0)
+    return highest - lowest
+
+
+@kernel
+def _push_ranking(
+    draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts, leaves,
+    bits, powers, work
+):  # fmt: skip
+    """As `_push_rows`, also of pairs of near ranks, and of scores in any order that are `apart`."""
+    if draws is None:
+        return _push_rows(
+            kind, n, depth, sigma, near, slope, normalise, discounts, leaves, bits, powers, work
+        )
+    if neighbours is not None:
+        return push_neighbours(
+            kind, n, depth, neighbours, sigma, near, slope, discounts, leaves, bits, powers, work
+        )
+    if sigma * apart <= _MOVE_REFERENCE:
+        return _push_rows(
+            kind, n, depth, sigma, near, slope, normalise, discounts, leaves, bits, powers, work
+        )
+    # Every exponent by itself: none is too large.
+    return push_neighbours(
+        kind, n, depth, n, sigma, near, slope, discounts, leaves, bits, powers, work
+    )
 
 
 @kernel
 def push_queries(
     scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma, normalise,
-    draws, leaves, out_forces, out_curvatures
+    draws, neighbours, leaves, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -166,8 +191,10 @@ def push_queries(
     depth
         Only pairs whose better-ranked document is among the first `depth` count.
     draws
-        None: documents are ranked by their scores, and all pairs count. Otherwise see `Draws`;
-        what it takes is compiled only then.
+        None: documents are ranked by their scores, and all pairs count. Otherwise see `Draws`.
+    neighbours
+        None, or only pairs with so many ranks between them, or fewer, count. What the one or the
+        other does not take is not compiled.
     leaves
         Empty, or one a document: see `push_neighbours`.
     """
@@ -191,7 +218,9 @@ def push_queries(
         if scales[q] == 0.0:
             continue
         own = scores[lo : lo + n]
-        near, slope = _closeness(own, normalise)
+        apart = _range_of(own)
+        # What pairs are divided by: near + slope * the distance of their scores.
+        near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
         rounds = 1
         if draws is not None:
             rounds = draws.permutations
@@ -209,16 +238,10 @@ def push_queries(
             own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
             for i in range(len(own_leaves)):
                 own_leaves[i] = leaves[lo + idx[i]]
-            if draws is None:
-                size += _push_rows(
-                    kind, n, depth, sigma, near, slope, normalise, discounts, own_leaves, bits,
-                    powers, work
-                )  # fmt: skip
-            else:
-                size += push_neighbours(
-                    kind, n, depth, draws.neighbours, sigma, near, slope, discounts, own_leaves,
-                    bits, powers, work
-                )  # fmt: skip
+            size += _push_ranking(
+                draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts,
+                own_leaves, bits, powers, work
+            )  # fmt: skip
             for i in range(n):
                 out_forces[lo + idx[i]] += work[FORCES, i]
                 out_curvatures[lo + idx[i]] += work[CURVATURES, i]

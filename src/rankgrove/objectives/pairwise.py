@@ -309,7 +309,8 @@ class PairForces(Forces):
         self._how = (float(objective.sigma), bool(objective.normalise))
         by_score = objective.noise == "none" and neighbours >= longest - 1
         noise = _NOISE_KINDS[objective.noise], float(objective.noise_scale)
-        self._draws = None if by_score else (*noise, min(neighbours, longest), int(rounds))
+        self._draws = None if by_score else (*noise, int(rounds))
+        self._neighbours = None if by_score or objective.neighbours == "all" else neighbours
         self._no_leaves = as_input([], np.int32)
         sizes = data.group
         pairs = int((np.minimum(sizes, weights.depth) * np.minimum(sizes, neighbours)).sum())
@@ -344,7 +345,7 @@ class PairForces(Forces):
         def push(chunk: int) -> None:
             push_queries(
                 ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
-                *self._kind, *self._how, draws, leaves, forces, curvatures,
+                *self._kind, *self._how, draws, self._neighbours, leaves, forces, curvatures,
             )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)
