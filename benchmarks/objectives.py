@@ -81,15 +81,22 @@ class Pair:
 PAIRS = (
     Pair(ours={"objective": "yetirank"}, theirs="YetiRank", claim=">= 5"),
     Pair(
-        ours={"objective": "yetiloss", "metric": "map(relevant>=1)"},
+        ours={"objective": "yetiloss", "metric": "map(relevant>=1)", "neighbours": 1},
         theirs="YetiRank:mode=MAP",
         binary=True,
     ),
+    Pair(ours={"objective": "yetiloss", "metric": "map(relevant>=1)"}, binary=True),
+    Pair(ours={"objective": "yetiloss", "metric": "ndcg@10"}),
     Pair(
         ours={**_PLAIN, "metric": "map(relevant>=1)"},
         theirs="LambdaMart:metric=MAP;norm=false",
         binary=True,
         claim=">= 10",
+        turns=SELDOM,
+    ),
+    Pair(
+        ours={**_PLAIN, "metric": "ndcg(gain=linear)"},
+        theirs="LambdaMart:metric=NDCG;norm=false",
         turns=SELDOM,
     ),
     Pair(
