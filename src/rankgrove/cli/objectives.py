@@ -49,12 +49,17 @@ def objectives(
 
 
 def _describe(objective: type[Objective]) -> dict[str, Any]:
+    # Some defaults follow from others.
+    made = objective()
     return {
         "name": objective.name,
         "title": objective.title,
         "formula": objective.formula,
         "reference": objective.reference,
-        "parameters": {field.name: field.default for field in fields(objective)},
+        "parameters": {
+            field.name: field.default if field.name == "metric" else getattr(made, field.name)
+            for field in fields(objective)
+        },
     }
 
 
