@@ -71,8 +71,8 @@ def neighbours_page(studies: Mapping[str, Study], runner: Runner, command: str) 
     return (
         "# YetiLoss: neighbours or all pairs\n\n"
         "Lyzhin et al. weigh pairs of neighbours in rankings with noise and find no stable "
-        "dependence on how many neighbours count, on data of 6,000 queries and more. The data "
-        "sets here are smaller, and there all pairs are the default. "
+        "dependence on how many neighbours count, on data sets of thousands of queries. Those "
+        "here are smaller, and by them all pairs are the default. "
         f"{runner.how('the metric that the model is trained for')}\n\n"
         "The line of the default has the metric; the others have the difference to it with its "
         "standard error, from the differences query by query. The last column weighs all data "
