@@ -49,10 +49,10 @@ def neighbours_answer(studies: Mapping[str, Study]) -> str:
         for side, titles in sides.items()
     )
     return (
-        f"Pairs of neighbours in ten rankings, YetiLoss as published, are by more than two "
-        f"standard errors below or above the default of all pairs in three. {told.capitalize()}. "
-        f"Below at all: {sum(by.mean < 0 for by in found.values())} of {len(found)}. Other seeds "
-        f"alone move the mean over the data sets by up to {noise:.4f}."
+        f"Pairs of neighbours in ten rankings, YetiLoss as published, against the default of all "
+        f"pairs in three, by more than two standard errors: {told}. Below at all: "
+        f"{sum(by.mean < 0 for by in found.values())} of {len(found)}. Other seeds alone "
+        f"move the mean over the data sets by up to {noise:.4f}."
     )
 
 
