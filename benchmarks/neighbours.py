@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.common import table
 from benchmarks.peers import Difference
-from benchmarks.runner import Runner
+from benchmarks.runner import Runner, label, option
 from benchmarks.study import Study, Variant, measured_by, other_seeds
 
 METRICS = ("ndcg@10", "map(relevant>=1)", "mrr(relevant>=1)", "err")
@@ -18,12 +18,12 @@ BASES: dict[str, dict[str, Any]] = {
 }
 # What Lyzhin et al. call YetiLoss, the number of neighbours that they find to be a good choice,
 # and all pairs in as many rankings.
-PUBLISHED = Variant("neighbours", "neighbours=1", {"neighbours": 1})
+PUBLISHED = option("neighbours", neighbours=1)
 VARIANTS = [
     *other_seeds(100),
     PUBLISHED,
-    Variant("neighbours", "neighbours=2", {"neighbours": 2}),
-    Variant("neighbours", "permutations=10", {"permutations": 10}),
+    option("neighbours", neighbours=2),
+    option("neighbours", permutations=10),
 ]
 
 
@@ -61,8 +61,7 @@ def neighbours_page(studies: Mapping[str, Study], runner: Runner, command: str) 
         [title, *(str(_found(study, variant)) for variant in VARIANTS)]
         for title, study in studies.items()
     ]
-    titles = [f"`{one.factor}` {one.title}" if one.first_seed else f"`{one.title}`"
-              for one in VARIANTS]  # fmt: skip
+    titles = [label(variant) for variant in VARIANTS]
     figures = []
     for title, study in studies.items():
         lines = [("all pairs, 3 rankings", study.default)]

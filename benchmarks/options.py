@@ -20,7 +20,7 @@ from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
 from benchmarks.neighbours import neighbours_page, study_neighbours
 from benchmarks.peers import Floats
 from benchmarks.real_data import add_data_option, read_sets
-from benchmarks.runner import MOST_TREES, N_FOLDS, Runner
+from benchmarks.runner import MOST_TREES, N_FOLDS, TOGETHER, Runner, label, option
 from benchmarks.study import (
     Job,
     Store,
@@ -45,12 +45,7 @@ BASES: dict[str, dict[str, Any]] = {
         ("lambdamart", "oblivious"),
     )
 }
-TOGETHER = "together"
 PAGES = ("options", "leaves", "neighbours")
-
-
-def option(factor: str, **values: Any) -> Variant:
-    return Variant(factor, ", ".join(f"{name}={value!r}" for name, value in values.items()), values)
 
 
 def variants_of(base: Mapping[str, Any]) -> list[Variant]:
@@ -104,13 +99,6 @@ def study_options(runner: Runner, every: int = 1) -> dict[str, Study]:
     return runner.studies(BASES, variants)
 
 
-def _label(variant: Variant) -> str:
-    """The whole of a variant in one line."""
-    if variant.first_seed:
-        return f"`{variant.factor}` {variant.title}"
-    return f"{TOGETHER}: `{variant.title}`" if variant.factor == TOGETHER else f"`{variant.title}`"
-
-
 def _summary(studies: Mapping[str, Study]) -> str:
     """Each option by base model: the mean over the data sets."""
     cells: dict[str, dict[str, str]] = {}
@@ -118,7 +106,7 @@ def _summary(studies: Mapping[str, Study]) -> str:
         for variant, outcome in zip(study.variants, study.outcomes, strict=True):
             same = outcome is study.default
             text = "(default)" if same else str(study.overall(outcome))
-            cells.setdefault(_label(variant), {})[title] = text
+            cells.setdefault(label(variant), {})[title] = text
     rows = [(name, *(found.get(title, "") for title in studies)) for name, found in cells.items()]
     return table(("option", *studies), rows)
 
@@ -128,12 +116,12 @@ def options_reading(studies: Mapping[str, Study]) -> str:
     parts, gains, losses = [], dict[str, list[str]](), dict[str, list[str]]()
     for title, study in studies.items():
         reading = study.read()
-        text = reading_text(reading, "the base model", _label)
+        text = reading_text(reading, "the base model", label)
         parts.append(f"### {title}\n\n{text}")
         for side, found in ((gains, reading.better), (losses, reading.worse)):
             for variant, difference in found:
                 if abs(difference.mean) > reading.noise:
-                    side.setdefault(_label(variant), []).append(title)
+                    side.setdefault(label(variant), []).append(title)
 
     def several(found: Mapping[str, Sequence[str]]) -> str:
         lines = [f"{name} ({len(of)})" for name, of in found.items() if len(of) > 1]
@@ -177,7 +165,7 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
     for title, study in studies.items():
         rows = [("all defaults", study.default)]
         rows += [
-            (_label(variant), outcome)
+            (label(variant), outcome)
             for variant, outcome in zip(study.variants, study.outcomes, strict=True)
             if outcome is not study.default
         ]

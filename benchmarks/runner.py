@@ -1,4 +1,4 @@
-"""Fits of variants of base models on the real data sets, for the studies of options and leaves."""
+"""Fits of variants of base models on the real data sets, and what studies call them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from typing import Any
 from benchmarks.study import STOP_SHARE, Job, Store, Study, Variant, is_default, jobs_of
 
 N_FOLDS, MOST_TREES, RATE, PATIENCE = 5, 500, 0.05, 50
+TOGETHER = "together"
+
+
+def option(factor: str, **values: Any) -> Variant:
+    return Variant(factor, ", ".join(f"{name}={value!r}" for name, value in values.items()), values)
+
+
+def label(variant: Variant) -> str:
+    """The whole of a variant in one line."""
+    if variant.first_seed:
+        return f"`{variant.factor}` {variant.title}"
+    return f"{TOGETHER}: `{variant.title}`" if variant.factor == TOGETHER else f"`{variant.title}`"
 
 
 class Runner:

@@ -10,7 +10,7 @@ from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.objectives.base import Floats, Objective
-from rankgrove.objectives.listwise import ListNet, Logistic, QueryRMSE, Regression, Softmax
+from rankgrove.objectives.listwise import Logistic, QueryRMSE, Regression, Softmax
 from rankgrove.objectives.pairwise import RankMART
 
 _CHUNK_DOCUMENTS = 1 << 12
@@ -140,14 +140,10 @@ def _of_lists(objective: Objective, data: Dataset, scores: Floats) -> Floats | N
     labels = data.labels.astype(np.float64)
     starts, sizes = data.offsets[:-1], data.group
     if isinstance(objective, Softmax):
-        targets = labels
-        if isinstance(objective, ListNet):
-            targets = np.exp(labels - np.repeat(np.maximum.reduceat(labels, starts), sizes))
-            targets = targets / np.repeat(np.add.reduceat(targets, starts), sizes)
         own = objective.sigma * scores
         own = own - np.repeat(np.maximum.reduceat(own, starts), sizes)
         logs = own - np.repeat(np.log(np.add.reduceat(np.exp(own), starts)), sizes)
-        return np.asarray(-targets * logs)
+        return np.asarray(-objective.targets(data) * logs)
     rest = labels - scores
     if isinstance(objective, Regression):
         return np.asarray(rest**2 / 2)

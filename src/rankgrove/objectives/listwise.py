@@ -173,11 +173,12 @@ class _Listwise(Objective):
     what: ClassVar[int]
 
     @abstractmethod
-    def _targets(self, data: Dataset) -> Floats: ...
+    def targets(self, data: Dataset) -> Floats:
+        """What the forces pull towards, one a document."""
 
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         sigma = getattr(self, "sigma", 1.0)
-        return _ListForces(self.what, self._targets(data), sigma, data, n_jobs, seed)
+        return _ListForces(self.what, self.targets(data), sigma, data, n_jobs, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,11 +198,11 @@ class Regression(_Listwise):
     reference: ClassVar[str] = "Friedman 2001; Burges 2010, section 5"
     what: ClassVar[int] = _RESIDUALS
 
-    def _targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Dataset) -> Floats:
         return data.labels.astype(np.float64)
 
     def start_score(self, data: Dataset) -> float:
-        return float(np.average(self._targets(data), weights=_by_document(data)))
+        return float(np.average(self.targets(data), weights=_by_document(data)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +222,7 @@ class QueryRMSE(_Listwise):
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 2.3"
     what: ClassVar[int] = _CENTRED
 
-    def _targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Dataset) -> Floats:
         return data.labels.astype(np.float64)
 
 
@@ -250,7 +251,7 @@ class Softmax(_Listwise):
     def __post_init__(self) -> None:
         positive(f"sigma of {self.name}", self.sigma)
 
-    def _targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Dataset) -> Floats:
         if data.labels.min() < 0:
             raise DataError(
                 f"labels of softmax must be 0 or more. Got {float(data.labels.min()):g}."
@@ -273,7 +274,7 @@ class ListNet(Softmax):
     )
     reference: ClassVar[str] = "Cao et al. 2007, the top-one probabilities"
 
-    def _targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Dataset) -> Floats:
         labels = data.labels.astype(np.float64)
         starts = data.offsets[:-1]
         powers = np.exp(labels - np.repeat(np.maximum.reduceat(labels, starts), data.group))
@@ -300,7 +301,7 @@ class XENDCG(_Listwise):
     def is_random(self) -> bool:
         return True
 
-    def _targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Dataset) -> Floats:
         labels = data.labels.astype(np.float64)
         if labels.min() < 0 or labels.max() > 1000:
             raise DataError(
@@ -343,7 +344,7 @@ class Logistic(_Listwise):
         if not isinstance(self.balanced, bool):
             raise ParameterError(f"balanced must be True or False. Got {self.balanced!r}.")
 
-    def _targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Dataset) -> Floats:
         positive = _two_classes(data)
         if not self.balanced:
             return np.where(positive, 1.0, -1.0)
@@ -353,7 +354,7 @@ class Logistic(_Listwise):
         return np.asarray(np.where(positive, half / one, -half / other))
 
     def start_score(self, data: Dataset) -> float:
-        weights = np.abs(self._targets(data)) * _by_document(data)
+        weights = np.abs(self.targets(data)) * _by_document(data)
         positive = _two_classes(data)
         one, other = weights[positive].sum(), weights[~positive].sum()
         return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
