@@ -19,7 +19,7 @@ SOURCE = Path(rankgrove.__file__).parent
 
 # A part of the package may import from the rows above its own, and from itself.
 ROWS = (
-    ("errors", "_jit"),
+    ("errors", "_jit", "_version"),
     ("data",),
     ("metrics", "trees"),
     ("objectives",),
@@ -38,6 +38,8 @@ ALSO_IMPORTS: dict[str, set[str] | None] = {
     "_jit": {"errors"},
     "__main__": {"cli"},
 }
+# What a part may not import though its row stands below.
+NEVER_IMPORTS = {("objectives", "trees")}
 # What only these may import, whatever the rows say.
 ONLY_FOR = {"cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"}}
 
@@ -104,6 +106,8 @@ def layer_violations(tree: ast.AST, module: str, is_package: bool) -> Iterator[s
 
 
 def may_import(importer: str, target: str) -> bool:
+    if (importer, target) in NEVER_IMPORTS:
+        return False
     also = ALSO_IMPORTS.get(importer, set())
     if target == importer or also is None or target in also:
         return True
@@ -225,6 +229,7 @@ KERNEL = "from rankgrove._jit import kernel\nimport numpy as np\nimport math\n"
             "metrics must not import trees",
         ),
         ("rankgrove.trees.x", "import rankgrove.metrics.base", "trees must not import metrics"),
+        ("rankgrove.objectives.x", "import rankgrove.trees", "objectives must not import trees"),
         ("rankgrove.boosting.x", "import rankgrove.model", "boosting must not import model"),
         ("rankgrove.estimators", "import rankgrove.neural", "estimators must not import neural"),
         ("rankgrove.report.x", "import rankgrove.experiments", "report must not import exper"),
@@ -293,7 +298,10 @@ def test_the_checker_finds(module, source, problem):
     [
         ("rankgrove.metrics.x", "import rankgrove.data.dataset, rankgrove.errors, rankgrove._jit"),
         ("rankgrove.metrics.x", "from rankgrove.metrics.y import z\nfrom . import y"),
-        ("rankgrove.objectives.x", "from rankgrove.metrics import ties\nimport rankgrove.trees"),
+        (
+            "rankgrove.objectives.x",
+            "from rankgrove.metrics import ties\nimport rankgrove.data",
+        ),
         ("rankgrove.model.export.x", "from ...trees import predict\nfrom ..files import save"),
         ("rankgrove._jit", "import numba\nfrom rankgrove.errors import DataError\nnumba.njit(f)"),
         ("rankgrove.cli.x", "import rankgrove.report\nfrom rankgrove import __version__"),

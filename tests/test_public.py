@@ -84,10 +84,10 @@ def test_the_probe_sees_imports_and_compiled_kernels():
     # (That it compiles is said on stderr.)
     extra = """
 import contextlib, io, pandas, scipy.stats
-from rankgrove.objectives import elementary
+from rankgrove._jit import elementary
 with contextlib.redirect_stderr(io.StringIO()):
     elementary.log2_1p(1.0)
 """
     imported, compiled = probe(extra)
     assert {"pandas", "scipy"} <= imported
-    assert "compiled rankgrove.objectives.elementary log2_1p" in compiled
+    assert "compiled rankgrove._jit.elementary log2_1p" in compiled

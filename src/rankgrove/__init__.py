@@ -7,6 +7,8 @@ Numba alone takes a quarter of a second.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rankgrove._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
     from rankgrove.data.files import read_data, write_data
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from rankgrove.model.model import Model
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.pointwise import MARTClassifier, MARTRegressor
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "Combination",

@@ -7,11 +7,11 @@ import pytest
 
 from boosting.samples import QUICK, bits, make_data, train
 from rankgrove import Ranker
+from rankgrove._jit.hashing import draw_array
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import (
     _chances,
     bootstrap_weights,
-    draw,
     sample_by_variance,
     sample_documents,
     sample_features,
@@ -84,19 +84,19 @@ def test_gradient_sampling_of_equal_or_few_forces_is_defined(forces, share):
 
 def test_draws_depend_on_seed_iteration_and_purpose_only():
     numbers = {
-        (seed, iteration, purpose): draw(seed, iteration, purpose, 64).tobytes()
+        (seed, iteration, purpose): draw_array(seed, iteration, purpose, 64).tobytes()
         for seed in (0, 1, 2**63 - 1)
         for iteration in (0, 1, 2, 1000)
         for purpose in range(3)
     }
     assert len(set(numbers.values())) == len(numbers)
     for key, found in reversed(numbers.items()):
-        assert draw(*key, 64).tobytes() == found
-    assert draw(3, 4, 1, 100)[:10].tolist() == draw(3, 4, 1, 10).tolist()
+        assert draw_array(*key, 64).tobytes() == found
+    assert draw_array(3, 4, 1, 100)[:10].tolist() == draw_array(3, 4, 1, 10).tolist()
 
 
 def test_draws_of_neighbouring_iterations_have_no_number_in_common():
-    seen = np.concatenate([draw(0, iteration, 0, 500) for iteration in range(50)])
+    seen = np.concatenate([draw_array(0, iteration, 0, 500) for iteration in range(50)])
     assert len(np.unique(seen)) == len(seen)
 
 

@@ -28,12 +28,11 @@ from objectives.naive_objectives import (
     stable_order,
     xendcg_terms,
 )
+from rankgrove._jit.elementary import LOGISTIC
+from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.neural import RankingLoss, ranking_loss
-from rankgrove.objectives.base import iteration_key
-from rankgrove.objectives.elementary import LOGISTIC
 from rankgrove.objectives.registry import OBJECTIVES
-from rankgrove.trees.quantise import mix
 
 # Forces and autograd add the same float64 terms in other orders.
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}

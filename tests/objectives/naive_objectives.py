@@ -15,14 +15,13 @@ import numpy as np
 
 from metrics import naive_metrics
 from objectives.naive_forces import logistic
+from rankgrove._jit.elementary import draw_noise
+from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.average import MAP
 from rankgrove.metrics.cascade import ERR, MRR
 from rankgrove.metrics.discounted import DCG, NDCG, RBP, ExpDCG, Precision
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import iteration_key
-from rankgrove.objectives.elementary import draw_noise
-from rankgrove.trees.quantise import mix
 
 # Metrics of grades 0 to 4; those of two kinds of documents say which are relevant.
 METRICS = (

@@ -18,12 +18,7 @@ from objectives.naive_objectives import (
     same_draws,
     stable_order,
 )
-from rankgrove.boosting.parameters import Parameters
-from rankgrove.errors import ParameterError
-from rankgrove.metrics.discounted import ExpDCG
-from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import iteration_key
-from rankgrove.objectives.elementary import (
+from rankgrove._jit.elementary import (
     GAUSSIAN,
     LOGISTIC,
     draw_noise,
@@ -32,6 +27,11 @@ from rankgrove.objectives.elementary import (
     mix,
     split_power,
 )
+from rankgrove._jit.hashing import iteration_key
+from rankgrove.boosting.parameters import Parameters
+from rankgrove.errors import ParameterError
+from rankgrove.metrics.discounted import ExpDCG
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
 
 KINDS = {"logistic": LOGISTIC, "gaussian": GAUSSIAN}

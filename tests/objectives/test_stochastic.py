@@ -19,12 +19,11 @@ from objectives.naive_objectives import (
     values_of_lists,
     xendcg_terms,
 )
+from rankgrove._jit.elementary import GAUSSIAN
+from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import iteration_key
-from rankgrove.objectives.elementary import GAUSSIAN
 from rankgrove.objectives.listwise import XENDCG
 from rankgrove.objectives.stochastic import StochasticRank
-from rankgrove.trees.quantise import mix
 
 LABELS = np.array([0, 3, 1, 0, 2, 4])
 SCORES = np.array([0.8, 0.1, 0.5, -0.6, -0.2, 0.0])

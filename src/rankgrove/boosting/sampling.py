@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import run_chunks
-from rankgrove.objectives.elementary import GAUSSIAN, draw_noise
+from rankgrove._jit.elementary import GAUSSIAN, draw_noise
+from rankgrove._jit.hashing import draw_array, open_share_of
 
 Floats = NDArray[np.float64]
 
@@ -21,21 +22,14 @@ _QUERIES, _ROWS, _FEATURES, _ROUNDING, _LANGEVIN, _BOOTSTRAP, _SPLITS = range(7)
 _CHUNK_ROWS = 1 << 14
 
 
-def draw(seed: int, iteration: int, purpose: int, n: int, first: int = 0) -> NDArray[np.uint64]:
-    """Random numbers of 64 bits (splitmix64 of what they are for and their place)."""
-    with np.errstate(over="ignore"):
-        start = _mix(_mix(_mix(np.uint64(seed)) + np.uint64(iteration)) + np.uint64(purpose))
-        return _mix(np.arange(first, first + n, dtype=np.uint64) + start)
-
-
 def rounding_seed(seed: int, iteration: int) -> int:
     """Where the rounding of a tree's forces starts in the sequence of random numbers."""
-    return int(draw(seed, iteration, _ROUNDING, 1)[0])
+    return int(draw_array(seed, iteration, _ROUNDING, 1)[0])
 
 
 def split_seed(seed: int, iteration: int) -> int:
     """What the noise in a tree's gains is drawn by."""
-    return int(draw(seed, iteration, _SPLITS, 1)[0] >> np.uint64(1))
+    return int(draw_array(seed, iteration, _SPLITS, 1)[0] >> np.uint64(1))
 
 
 def add_normal_noise(
@@ -43,7 +37,7 @@ def add_normal_noise(
 ) -> None:
     """Add independent normal noise of this scale to the forces."""
     n_chunks = -(-len(forces) // _CHUNK_ROWS)
-    keys = draw(seed, iteration, _LANGEVIN, n_chunks)
+    keys = draw_array(seed, iteration, _LANGEVIN, n_chunks)
 
     def task(chunk: int) -> None:
         own = forces[chunk * _CHUNK_ROWS : (chunk + 1) * _CHUNK_ROWS]
@@ -52,13 +46,6 @@ def add_normal_noise(
         own += scale * noise
 
     run_chunks(task, n_chunks, n_jobs)
-
-
-def _mix(number: np.uint64 | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    mixed = (np.asarray(number, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _lowest(numbers: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
@@ -73,7 +60,7 @@ def sample_features(n_features: int, share: float, seed: int, iteration: int) ->
     if share == 1:
         return np.ones(n_features, dtype=np.bool_)
     count = max(1, round(share * n_features))
-    return _lowest(draw(seed, iteration, _FEATURES, n_features), count)
+    return _lowest(draw_array(seed, iteration, _FEATURES, n_features), count)
 
 
 class Sample(NamedTuple):
@@ -86,7 +73,9 @@ class Sample(NamedTuple):
 def sample_queries(offsets: NDArray[np.int64], share: float, seed: int, iteration: int) -> Sample:
     """All rows of a share of the queries, at least one query."""
     n_queries = len(offsets) - 1
-    chosen = _lowest(draw(seed, iteration, _QUERIES, n_queries), max(1, round(share * n_queries)))
+    chosen = _lowest(
+        draw_array(seed, iteration, _QUERIES, n_queries), max(1, round(share * n_queries))
+    )
     return Sample(np.flatnonzero(np.repeat(chosen, np.diff(offsets))).astype(np.int32), None)
 
 
@@ -103,14 +92,14 @@ def sample_gradients(forces: Floats, share: float, seed: int, iteration: int) ->
     top = size >= bound
     n_others = n_rows - int(top.sum())
     p = min(1.0, n_rows * share / 3 / max(n_others, 1))
-    uniform = draw(seed, iteration, _ROWS, n_rows) * 2.0**-64
+    uniform = draw_array(seed, iteration, _ROWS, n_rows) * 2.0**-64
     rows = np.flatnonzero(top | (uniform < p)).astype(np.int32)
     return Sample(rows, np.where(top, 1.0, 1 / p if p > 0 else 0.0))
 
 
 def sample_documents(n_rows: int, share: float, seed: int, iteration: int) -> Sample:
     """A share of the rows, at least one."""
-    chosen = _lowest(draw(seed, iteration, _ROWS, n_rows), max(1, round(share * n_rows)))
+    chosen = _lowest(draw_array(seed, iteration, _ROWS, n_rows), max(1, round(share * n_rows)))
     return Sample(np.flatnonzero(chosen).astype(np.int32), None)
 
 
@@ -127,7 +116,7 @@ def sample_by_variance(
         sizes = np.sqrt(np.add.reduceat(sizes * sizes, offsets[:-1]))
     p = _chances(sizes, share)
     purpose = _ROWS if offsets is None else _QUERIES
-    chosen = draw(seed, iteration, purpose, len(sizes)) * 2.0**-64 < p
+    chosen = draw_array(seed, iteration, purpose, len(sizes)) * 2.0**-64 < p
     if not chosen.any():
         chosen[int(np.argmax(p))] = True
     weights = np.divide(1.0, p, out=np.zeros(len(p)), where=p > 0)
@@ -167,8 +156,8 @@ def bootstrap_weights(
 
     def task(chunk: int) -> None:
         own = weights[chunk * _CHUNK_ROWS : (chunk + 1) * _CHUNK_ROWS]
-        numbers = draw(seed, iteration, _BOOTSTRAP, len(own), chunk * _CHUNK_ROWS)
-        own[:] = -np.log(((numbers >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
+        numbers = draw_array(seed, iteration, _BOOTSTRAP, len(own), chunk * _CHUNK_ROWS)
+        own[:] = -np.log(open_share_of.py_func(numbers))
         if temperature != 1:
             own **= temperature
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import chunk_queries, kernel, run_chunks
+from rankgrove._jit.hashing import draw_bits, finalise
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.queries import offsets_of
 from rankgrove.errors import ParameterError
@@ -46,10 +47,7 @@ _CALIBRATION_QUERIES = 8192
 _CALIBRATION_DOCUMENTS = 16
 _CHUNK_DOCUMENTS = 8192
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_U11, _U16, _U27, _U30, _U31, _U32, _U48 = (np.uint64(n) for n in (11, 16, 27, 30, 31, 32, 48))
+_U11, _U16, _U32, _U48 = (np.uint64(n) for n in (11, 16, 32, 48))
 _LOW_16 = np.uint64(0xFFFF)
 _LOW_32 = np.uint64(0xFFFFFFFF)
 
@@ -62,20 +60,6 @@ _DIFFICULTY = 1 << 44
 _DOCUMENTS = 1 << 45
 _DATA_STREAM = 1
 _CALIBRATION_STREAM = 2
-
-
-@kernel
-def mix(bits):
-    """The finaliser of splitmix64: every bit in reaches every bit out."""
-    bits = (bits ^ (bits >> _U30)) * _MIX_1
-    bits = (bits ^ (bits >> _U27)) * _MIX_2
-    return bits ^ (bits >> _U31)
-
-
-@kernel
-def draw(key, place):
-    """64 random bits: those at this place of the stream of `key`."""
-    return mix(key + _GOLDEN * np.uint64(place + 1))
 
 
 @kernel
@@ -97,7 +81,7 @@ def smooth_normal(key, place):
     """Mean 0, deviation 1, log-concave, within ±6: the sum of twelve 32-bit uniforms."""
     total = -6.0
     for k in range(6):
-        bits = draw(key, place + k)
+        bits = draw_bits(key, place + k)
         total += (np.float64(np.int64(bits & _LOW_32)) + 0.5) * (1.0 / 4294967296.0)
         total += (np.float64(np.int64(bits >> _U32)) + 0.5) * (1.0 / 4294967296.0)
     return total
@@ -126,11 +110,11 @@ def draw_lengths(key, mean, spread, out):
     """
     usual = (mean - 1.0) / (0.98 + 0.02 * 0.02)
     for query in range(len(out)):
-        query_key = draw(key, query)
+        query_key = draw_bits(key, query)
         scale = exponential(spread * smooth_normal(query_key, _LENGTH) - 0.5 * spread * spread)
-        if uniform(draw(query_key, _LENGTH + 6)) < 0.02:
+        if uniform(draw_bits(query_key, _LENGTH + 6)) < 0.02:
             scale *= 0.02
-        out[query] = 1 + np.int64(usual * scale + uniform(draw(query_key, _LENGTH + 7)))
+        out[query] = 1 + np.int64(usual * scale + uniform(draw_bits(query_key, _LENGTH + 7)))
 
 
 @kernel
@@ -150,7 +134,7 @@ def draw_value(kind, bits, factor, missing):
         above = uniform(bits) - 0.93
         return 1.0 / math.sqrt(1.0 - above / 0.07) if above > 0.0 else 0.0
     if kind == _MISSING:
-        if uniform(mix(bits)) < missing:
+        if uniform(finalise(bits)) < missing:
             return np.nan
         return 10.0 + 3.0 * quick_normal(bits)
     return 0.5 + 1.5 * uniform(bits)
@@ -159,11 +143,11 @@ def draw_value(kind, bits, factor, missing):
 @kernel
 def fill_document(kinds, sources, query_key, key, missing, row):
     """Draw the columns of one document."""
-    factor = quick_normal(draw(key, _FACTOR))
+    factor = quick_normal(draw_bits(key, _FACTOR))
     for column in range(_N_SIGNAL):
         kind = kinds[column]
         stream = query_key if kind == _QUERY else key
-        row[column] = draw_value(kind, draw(stream, column), factor, missing)
+        row[column] = draw_value(kind, draw_bits(stream, column), factor, missing)
     # Like BM25, the first column scales with how rare the words of the query are.
     row[0] = np.float64(row[0]) * np.float64(row[8])
     for column in range(_N_SIGNAL, len(row)):
@@ -171,12 +155,12 @@ def fill_document(kinds, sources, query_key, key, missing, row):
         if kind == _COPY:
             value = np.float64(row[sources[column]])
             if value == value:
-                row[column] = value * (1.0 + 0.25 * quick_normal(draw(key, column)))
+                row[column] = value * (1.0 + 0.25 * quick_normal(draw_bits(key, column)))
             else:
                 row[column] = np.nan
         else:
             stream = query_key if kind == _QUERY else key
-            row[column] = draw_value(kind, draw(stream, column), 0.0, missing)
+            row[column] = draw_value(kind, draw_bits(stream, column), 0.0, missing)
 
 
 @kernel
@@ -229,15 +213,15 @@ def fill_queries(
     OUT: features, signals (of the visible columns), latents (with noise and query effects).
     """
     for query in range(first, last):
-        query_key = draw(key, query)
+        query_key = draw_bits(key, query)
         richness = 0.6 * smooth_normal(query_key, _RICHNESS)
-        if uniform(draw(query_key, _RICHNESS + 6)) < 0.03:
+        if uniform(draw_bits(query_key, _RICHNESS + 6)) < 0.03:
             richness -= 2.5
         ratio = noise * exponential(0.5 * smooth_normal(query_key, _DIFFICULTY))
         # Signal and noise share a variance of 1, so that hard queries have no more high grades.
         reliability = 1.0 / math.sqrt(1.0 + ratio * ratio)
         for row in range(offsets[query], offsets[query + 1]):
-            document_key = draw(query_key, _DOCUMENTS + row - offsets[query])
+            document_key = draw_bits(query_key, _DOCUMENTS + row - offsets[query])
             fill_document(kinds, sources, query_key, document_key, missing, features[row])
             signals[row] = signal_of(features[row])
             disturbance = ratio * smooth_normal(document_key, _LABEL_NOISE)
@@ -416,7 +400,7 @@ def _draw_documents(
 
 def _stream_key(seed: int, stream: int) -> np.uint64:
     # A kernel returns unsigned integers as Python's, which must not go back in as signed ones.
-    return np.uint64(draw(np.uint64(mix(np.uint64(seed))), stream))
+    return np.uint64(draw_bits(np.uint64(finalise(np.uint64(seed))), stream))
 
 
 def _columns(n_features: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

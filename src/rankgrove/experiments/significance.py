@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit.hashing import mix
 from rankgrove.data.dataset import as_floats
 from rankgrove.errors import DataError, ParameterError, is_number, unknown_name, whole_number
 from rankgrove.metrics.base import Floats
-from rankgrove.trees.quantise import mix
 
 Alternative = Literal["greater", "less", "two-sided"]
 ALTERNATIVES: tuple[str, ...] = get_args(Alternative)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from rankgrove._version import __version__
 from rankgrove.boosting.parameters import AUTO, Auto
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.streams import open_for_writing
@@ -353,7 +353,7 @@ def _about(
         del everything["metric"]
     return {
         "versions": {
-            "rankgrove": str(sys.modules[__name__.partition(".")[0]].__version__),
+            "rankgrove": __version__,
             "optuna": import_optuna().__version__,
             **versions_of(protocol.kind),
         },

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import Any, Literal
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input
+from rankgrove._version import __version__
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.metrics.base import Metric
@@ -31,12 +31,6 @@ from rankgrove.model.schema import Schema
 from rankgrove.trees.contributions import contributions
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import Scorer
-
-
-def _running_version() -> str:
-    # The package itself imports every part, so no part may import it; it is loaded by now.
-    return str(sys.modules[__name__.partition(".")[0]].__version__)
-
 
 # Where the parameters of a model note how many trees it has from a base model.
 N_BASE_TREES = "n_base_trees"
@@ -73,7 +67,7 @@ class Model:
     schema: Schema
     parameters: dict[str, Any]
     history: dict[str, dict[str, list[float]]]
-    version: str = field(default_factory=_running_version)
+    version: str = __version__
 
     def __post_init__(self) -> None:
         self.schema.check_ensemble(self.ensemble)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from rankgrove._version import __version__
 from rankgrove.errors import ParameterError
 from rankgrove.model.inputs import base_of, features_of
 from rankgrove.model.model import Model
@@ -26,11 +26,6 @@ Floats = NDArray[np.float64]
 
 # Where the parameters of a model note how many epochs it was trained for.
 N_EPOCHS = "n_epochs"
-
-
-def _running_version() -> str:
-    # The package itself imports every part, so no part may import it; it is loaded by now.
-    return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +61,7 @@ class NetworkModel:
     history: dict[str, dict[str, list[float]]]
     is_own: bool = False
     base: Model | None = None
-    version: str = field(default_factory=_running_version)
+    version: str = __version__
 
     @property
     def n_features(self) -> int:

@@ -14,8 +14,6 @@ from rankgrove.errors import ParameterError, is_number
 
 Floats = NDArray[np.float64]
 
-_ALL_BITS = (1 << 64) - 1
-
 # The square of this is finite.
 _LARGEST = 1e150
 
@@ -51,17 +49,6 @@ class Forces(ABC):
             The leaf of each document.
         """
         raise NotImplementedError
-
-
-def iteration_key(seed: int, iteration: int) -> np.uint64:
-    """The number by which the noise of an iteration is drawn."""
-    number = int(seed)
-    for part in (int(iteration), 0x6E6F697365):
-        number = (number + (part + 1) * 0x9E3779B97F4A7C15) & _ALL_BITS
-        number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _ALL_BITS
-        number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _ALL_BITS
-        number ^= number >> 31
-    return np.uint64(number)
 
 
 def positive(name: str, value: Any) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, compile_swaps, run_chunks
+from rankgrove._jit.elementary import NO_NOISE, draw_noise
+from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.custom import Custom
-from rankgrove.objectives.base import Floats, Forces, iteration_key
-from rankgrove.objectives.elementary import NO_NOISE, draw_noise
+from rankgrove.objectives.base import Floats, Forces
 
 
 class CustomForces(Forces):

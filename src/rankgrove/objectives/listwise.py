@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
+from rankgrove._jit.elementary import exponentials
+from rankgrove._jit.hashing import iteration_key, mix, share_of
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.objectives.base import Floats, Forces, Objective, iteration_key, positive
-from rankgrove.objectives.elementary import exponentials
-from rankgrove.trees.quantise import mix
+from rankgrove.objectives.base import Floats, Forces, Objective, positive
 
 _CHUNK_DOCUMENTS = 1 << 14
 
@@ -57,8 +57,7 @@ def _sample_targets(labels, key, targets):
     """The targets of XE-NDCG: 2^r - u, u drawn between 0 and 1, divided by their sum."""
     total = 0.0
     for i in range(len(labels)):
-        share = np.float64(mix(key + np.uint64(i)) >> np.uint64(12)) * 2.0**-52
-        targets[i] = 2.0 ** labels[i] - share
+        targets[i] = 2.0 ** labels[i] - share_of(mix(key + np.uint64(i)))
         total += targets[i]
     for i in range(len(labels)):
         targets[i] /= total
@@ -75,12 +74,10 @@ def _push_sampled(chances, terms, forces):
         total = 0.0
         for i in range(n):
             total += terms[i] if order else 0.0
-        following = 0.0
         for i in range(n):
             term = chances[i] * (total - terms[i]) if order else chances[i] - terms[i]
             forces[i] = (forces[i] if order else 0.0) - term
             terms[i] = term / (1.0 - chances[i]) if chances[i] < 1.0 else 0.0
-            following += terms[i]
 
 
 @kernel

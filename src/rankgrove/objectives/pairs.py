@@ -18,8 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit import kernel
-from rankgrove.objectives.deltas import prepare_deltas, weigh_row
-from rankgrove.objectives.elementary import (
+from rankgrove._jit.elementary import (
     LANES,
     LARGEST,
     add,
@@ -28,6 +27,8 @@ from rankgrove.objectives.elementary import (
     subtract,
     sum_lanes,
 )
+from rankgrove._jit.ranking import RUN, rank_query
+from rankgrove.objectives.deltas import prepare_deltas, weigh_row
 from rankgrove.objectives.neighbours import (
     CURVATURES,
     FORCES,
@@ -37,7 +38,6 @@ from rankgrove.objectives.neighbours import (
     draw_scores,
     push_neighbours,
 )
-from rankgrove.objectives.ranking import RUN, rank_query
 
 # e^(sigma (z_b - z_a)) is a quotient of powers relative to a reference score. The reference
 # moves down with a when it is this far above: far enough to be rare, and near enough for the

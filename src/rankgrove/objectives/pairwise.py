@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_chunks
+from rankgrove._jit.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
+from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import ParameterError, is_number, unknown_name, whole_number
 from rankgrove.metrics.base import Metric, Rankings
@@ -25,11 +27,9 @@ from rankgrove.objectives.base import (
     Floats,
     Forces,
     Objective,
-    iteration_key,
     positive,
 )
 from rankgrove.objectives.custom import CustomForces
-from rankgrove.objectives.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
 from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.plain_pairs import push_plain

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit import kernel
-from rankgrove.objectives.elementary import (
+from rankgrove._jit.elementary import (
     LANES,
     LARGEST,
     add,

@@ -19,13 +19,13 @@ import math
 import numpy as np
 
 from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import ParameterError
 from rankgrove.metrics.discounted import DCG, Discounted
 from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART, known_metric
-from rankgrove.objectives.ranking import RUN, rank_query
 
 _CHUNK_QUERIES = 64
 

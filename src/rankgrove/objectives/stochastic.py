@@ -23,6 +23,15 @@ from typing import ClassVar
 import numpy as np
 
 from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
+from rankgrove._jit.elementary import (
+    GAUSSIAN,
+    LANES,
+    draw_noise,
+    split_power,
+    sum_lanes,
+)
+from rankgrove._jit.hashing import iteration_key, mix
+from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import ParameterError, is_number, whole_number
 from rankgrove.metrics.base import Metric, Rankings
@@ -30,21 +39,11 @@ from rankgrove.objectives.base import (
     Floats,
     Forces,
     Objective,
-    iteration_key,
     positive,
 )
 from rankgrove.objectives.deltas import CASCADE, PRECISION
-from rankgrove.objectives.elementary import (
-    GAUSSIAN,
-    LANES,
-    draw_noise,
-    split_power,
-    sum_lanes,
-)
 from rankgrove.objectives.pairwise import known_metric
-from rankgrove.objectives.ranking import RUN, rank_query
 from rankgrove.objectives.weights import PairWeights, weigh_pairs
-from rankgrove.trees.quantise import mix
 
 # Documents further away than this many sigma do not count: e^-24.5 is 2e-11.
 _FAR = 7.0

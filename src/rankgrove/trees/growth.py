@@ -27,9 +27,9 @@ from rankgrove._jit import (
     pause,
     prefetch,
 )
+from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import WITH_MISSING
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
-from rankgrove.trees.quantise import mix
 from rankgrove.trees.search import (
     AT_LEAST,
     FEWEST,

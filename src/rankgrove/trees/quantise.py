@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit.hashing import mix
 
 # Sums of absolute values stay below this, so that no half overflows into the other.
 _LARGEST_SUM = float(1 << 30)
@@ -31,15 +32,6 @@ def pack_rows(forces, curvatures, force_unit, curvature_unit, seed, first, last,
         force = np.int64(np.floor(forces[row] / force_unit + low))
         curvature = np.int64(np.floor(curvatures[row] / curvature_unit + high))
         out[row] = (force << 32) + curvature
-
-
-@kernel
-def mix(number):
-    """Spread a number over 64 bits (splitmix64)."""
-    mixed = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 @kernel

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
+from rankgrove._jit.hashing import mix, normal_of
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
-from rankgrove.trees.quantise import mix
 
 # How a candidate splits: values up to a bin go left, and missing values right or left; or the
 # first categories in rising, or falling, order of their statistic go left.
@@ -351,9 +351,7 @@ def search_block(
 @kernel
 def _normal(key):
     """A standard normal number, a function of the key."""
-    share = (np.float64(mix(key) >> np.uint64(12)) + 0.5) * 2.0**-52
-    angle = np.float64(mix(key ^ np.uint64(0x6E6F6973)) >> np.uint64(12)) * 2.0**-52
-    return math.sqrt(-2.0 * math.log(share)) * math.cos(2.0 * math.pi * angle)
+    return normal_of(mix(key), mix(key ^ np.uint64(0x6E6F6973)))
 
 
 @kernel

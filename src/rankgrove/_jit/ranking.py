@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit.compilation import kernel
 
 # Runs of this length are ranked by counting and then merged.
 RUN = 128

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from rankgrove._jit import kernel
-from rankgrove.trees.quantise import mix
+from rankgrove._jit.compilation import kernel
+from rankgrove._jit.hashing import mix, normal_of, open_share_of
 
 # The smallest exponent: e^-700 is still a normal number.
 SMALLEST = -700.0
@@ -26,10 +26,8 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490
 _LN2_LOW = 1.90821492927058770002e-10
 
-# The bits of 1 and of sqrt(1/2), and the mask of a mantissa.
-_BITS_ONE = 0x3FF0000000000000
+# The bits of sqrt(1/2).
 _BITS_ROOT_HALF = 0x3FE6A09E667F3BCD
-_MANTISSA = 0x000FFFFFFFFFFFFF
 
 # Loops go over a multiple of this, so that a vector loop has no remainder to do one by one; and a
 # sum is of this many lanes, whatever the machine's width.
@@ -151,15 +149,12 @@ def draw_noise(kind, key, bits, powers, out):
     n = len(out)
     if kind == LOGISTIC:
         for i in range(n):
-            # A number from 0 to 1, both excluded.
-            share = (np.float64(mix(key + np.uint64(i)) >> np.uint64(12)) + 0.5) * 2.0**-52
+            share = open_share_of(mix(key + np.uint64(i)))
             powers[i] = share / (1.0 - share)
         logarithms(bits[:n], powers[:n], out)
         return
     for i in range(n):
-        share = (np.float64(mix(key + np.uint64(2 * i)) >> np.uint64(12)) + 0.5) * 2.0**-52
-        angle = np.float64(mix(key + np.uint64(2 * i + 1)) >> np.uint64(12)) * 2.0**-52
-        out[i] = math.sqrt(-2.0 * math.log(share)) * math.cos(2.0 * math.pi * angle)
+        out[i] = normal_of(mix(key + np.uint64(2 * i)), mix(key + np.uint64(2 * i + 1)))
 
 
 @kernel
