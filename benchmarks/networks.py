@@ -40,7 +40,7 @@ from benchmarks.study import (  # noqa: E402
 )
 from rankgrove.boosting.parameters import Parameters  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402
-from rankgrove.estimators import Ranker  # noqa: E402
+from rankgrove.estimators.ranker import Ranker  # noqa: E402
 from rankgrove.neural import LambdaRank, RankNet  # noqa: E402
 from rankgrove.neural.parameters import NetworkParameters  # noqa: E402
 

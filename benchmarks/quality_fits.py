@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.real_data import Split
 from rankgrove.data.dataset import Dataset
-from rankgrove.estimators import Ranker
+from rankgrove.estimators.ranker import Ranker
 from rankgrove.metrics.evaluate import evaluate
 
 Floats = NDArray[np.float64]

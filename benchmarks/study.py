@@ -23,7 +23,7 @@ from benchmarks.real_data import Split, as_five_folds, read_sets
 from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters, Randomness, Regularisation
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.synthetic import make_web_search
-from rankgrove.estimators import Ranker
+from rankgrove.estimators.ranker import Ranker
 from rankgrove.metrics.evaluate import evaluate
 
 PACKAGES = ("numpy", "numba", "scipy")

@@ -25,8 +25,8 @@ ROWS = (
     ("objectives",),
     ("boosting", "model"),
     ("training", "inputs"),
-    ("faces",),
-    ("neural", "estimators", "pointwise"),
+    ("estimators",),
+    ("neural",),
     ("experiments", "distributed", "report", "cli"),
 )
 ROW_OF = {part: number for number, row in enumerate(ROWS) for part in row}

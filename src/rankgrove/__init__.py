@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rankgrove.data.frames import from_frame, read_table, to_frame, write_table
     from rankgrove.data.letor import read_letor, write_letor
     from rankgrove.data.synthetic import make_web_search
-    from rankgrove.estimators import Ranker
+    from rankgrove.estimators.mart import MARTClassifier, MARTRegressor
+    from rankgrove.estimators.ranker import Ranker
     from rankgrove.experiments.combine import Combination, combine, combine_two
     from rankgrove.experiments.combined import CombinedModel
     from rankgrove.experiments.compare import Comparison, compare
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.model import Model
     from rankgrove.neural.estimators import LambdaRank, RankNet
-    from rankgrove.pointwise import MARTClassifier, MARTRegressor
 
 __all__ = [
     "Combination",
@@ -71,7 +71,8 @@ _HOMES = {
     "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
     "data.letor": ("read_letor", "write_letor"),
     "data.synthetic": ("make_web_search",),
-    "estimators": ("Ranker",),
+    "estimators.mart": ("MARTClassifier", "MARTRegressor"),
+    "estimators.ranker": ("Ranker",),
     "experiments.combine": ("Combination", "combine", "combine_two"),
     "experiments.combined": ("CombinedModel",),
     "experiments.compare": ("Comparison", "compare"),
@@ -83,7 +84,6 @@ _HOMES = {
     "metrics.spec": ("parse_metric",),
     "model.model": ("Model",),
     "neural.estimators": ("LambdaRank", "RankNet"),
-    "pointwise": ("MARTClassifier", "MARTRegressor"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -28,7 +28,7 @@ from benchmarks.options import (
 from benchmarks.runner import Runner
 from benchmarks.study import Fitted, Store, is_default
 
-from rankgrove.estimators import Ranker
+from rankgrove.estimators.ranker import Ranker
 
 FOLDS = {"one": 2, "two": 2}
 

@@ -24,7 +24,7 @@ from benchmarks.study import (
 )
 
 from rankgrove.data.synthetic import make_web_search
-from rankgrove.estimators import Ranker
+from rankgrove.estimators.ranker import Ranker
 from rankgrove.metrics.evaluate import evaluate
 
 FOLDS = {"one": 2, "two": 1}

@@ -9,7 +9,7 @@ from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.training import make_model
+from rankgrove.training.trees import make_model
 
 
 def bumpy_data(seed=0, n=1500, missing=0.0):

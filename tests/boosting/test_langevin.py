@@ -8,7 +8,7 @@ from rankgrove import Ranker, evaluate
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import add_normal_noise
 from rankgrove.errors import ParameterError
-from rankgrove.training import make_model
+from rankgrove.training.trees import make_model
 
 # Several chunks, the last one not full.
 N_DRAWS = 150_000

@@ -14,7 +14,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.training import make_model
+from rankgrove.training.trees import make_model
 
 NO_SPLIT = "nothing to split by"
 

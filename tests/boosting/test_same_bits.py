@@ -6,7 +6,7 @@ import pytest
 from boosting.samples import bits, make_data, train
 from rankgrove import Model, make_web_search
 from rankgrove.data.dataset import Dataset
-from rankgrove.training import make_model
+from rankgrove.training.trees import make_model
 from rankgrove.trees import grower
 
 CASES = {

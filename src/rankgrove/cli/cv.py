@@ -27,7 +27,7 @@ from rankgrove.errors import DataError, ParameterError, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
-    from rankgrove.estimators import Ranker
+    from rankgrove.estimators.ranker import Ranker
     from rankgrove.experiments.cross_validation import CrossValidation
 
 _FORMATS = ("table", "markdown", "csv")
@@ -133,7 +133,7 @@ def _make_rankers(
     files: list[Path], options: dict[str, Any], valid_share: float | None
 ) -> dict[str, Ranker]:
     """One for each file of parameters, named by it; without any, one named by its objective."""
-    from rankgrove.estimators import PARAMETERS, Ranker
+    from rankgrove.estimators.ranker import PARAMETERS, Ranker
 
     short = [path.stem for path in files]
     names = short if len(set(short)) == len(short) else [str(path) for path in files]

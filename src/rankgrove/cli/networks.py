@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import (
     INTERRUPTED,
     count,
@@ -25,6 +24,7 @@ from rankgrove.cli.console import (
 from rankgrove.cli.options import add_options
 from rankgrove.cli.parameters import parse_value, read_values
 from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.cli.train import Job

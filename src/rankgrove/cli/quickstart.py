@@ -14,12 +14,12 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import count, heading, make_table, show, show_json
 from rankgrove.cli.evaluate import DEFAULT_METRICS
 from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.options import Json
 from rankgrove.errors import ParameterError
+from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -193,7 +193,7 @@ def _best_feature(train: Dataset) -> int:
 def _train(parts: dict[str, Dataset], path: Path) -> Model:
     """The model, trained on train until vali says stop, and written to its file."""
     from rankgrove.boosting.parameters import Parameters
-    from rankgrove.training import make_model, train_trees
+    from rankgrove.training.trees import make_model, train_trees
 
     # The base scores here are the best possible ones: nothing to train on top of.
     train, vali = (replace(parts[name], base_scores=None) for name in ("train", "vali"))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import (
     INTERRUPTED,
     count,
@@ -34,6 +33,7 @@ from rankgrove.cli.parameters import (
     takes_parameters,
 )
 from rankgrove.errors import DataError, ParameterError
+from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.boosting.loop import Training
@@ -256,7 +256,7 @@ def _run(
     job: Job, parameters: Parameters, data: dict[str, Dataset], earlier: Model | None
 ) -> Outcome:
     from rankgrove.data.preferences import read_preferences
-    from rankgrove.training import make_model, train_trees
+    from rankgrove.training.trees import make_model, train_trees
 
     start = time.perf_counter()
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
@@ -283,7 +283,7 @@ def _run(
 
 
 def _save(job: Job, outcome: Outcome) -> None:
-    from rankgrove.training import make_model
+    from rankgrove.training.trees import make_model
 
     outcome.model.save(job.out)
     training = outcome.training

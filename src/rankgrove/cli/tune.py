@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankgrove.boosting.progress import clock_time
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.networks import gather_network, is_network, takes_network
 from rankgrove.cli.options import Json, Reading, takes_reading
@@ -27,6 +26,7 @@ from rankgrove.cli.parameters import (
 )
 from rankgrove.cli.train import check_writable
 from rankgrove.errors import DataError, ParameterError
+from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset

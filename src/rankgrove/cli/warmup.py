@@ -64,7 +64,7 @@ def _warm_training() -> None:
     import numpy as np
 
     from rankgrove.data.dataset import Dataset
-    from rankgrove.estimators import Ranker
+    from rankgrove.estimators.ranker import Ranker
 
     # Enough rows that large nodes are divided in parts, and curvatures so uneven that rows of
     # small leaves have to be counted; then categories and samples.
@@ -121,7 +121,7 @@ def _warm_combining() -> None:
     import numpy as np
 
     from rankgrove.data.dataset import Dataset
-    from rankgrove.estimators import Ranker
+    from rankgrove.estimators.ranker import Ranker
     from rankgrove.experiments.combine import combine_two
     from rankgrove.experiments.optimality import is_local_maximum
 

@@ -252,7 +252,7 @@ def _train_on_scores(
     data: Dataset, scores: Floats, names: list[str], metric: Metric, seed: int,
     parameters: Mapping[str, Any], n_jobs: int | None,
 ) -> Model:  # fmt: skip
-    from rankgrove.estimators import Ranker  # noqa: PLC0415 (brings scikit-learn, for this alone)
+    from rankgrove.estimators.ranker import Ranker  # noqa: PLC0415 (brings scikit-learn)
 
     judged = Dataset.from_arrays(
         scores.T.astype(np.float32), data.labels, group=data.group, weights=data.weights,

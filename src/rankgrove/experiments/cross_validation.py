@@ -304,7 +304,7 @@ class _Task:
         """Those of the documents of the fold."""
         from sklearn.base import clone  # noqa: PLC0415 (a second, for who needs it)
 
-        from rankgrove.estimators import Ranker  # noqa: PLC0415
+        from rankgrove.estimators.ranker import Ranker  # noqa: PLC0415
 
         is_known = hasattr(self.estimator, "get_params")
         estimator = clone(self.estimator) if is_known else deepcopy(self.estimator)

@@ -75,7 +75,7 @@ def parameters_of(kind: Kind) -> type[AnyParameters]:
 def make_estimator(parameters: dict[str, Any], **more: Any) -> Any:
     """A `Ranker`, `RankNet` or `LambdaRank` of these parameters, which name the objective."""
     if kind_of(parameters["objective"]) is TREES:
-        from rankgrove.estimators import Ranker  # noqa: PLC0415 (brings scikit-learn)
+        from rankgrove.estimators.ranker import Ranker  # noqa: PLC0415 (brings scikit-learn)
 
         return Ranker(**parameters, **more)
     from rankgrove.neural.estimators import LambdaRank, RankNet  # noqa: PLC0415 (brings PyTorch)

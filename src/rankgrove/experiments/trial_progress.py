@@ -6,9 +6,9 @@ import sys
 import time
 from typing import TextIO
 
-from rankgrove.boosting.progress import clock_time
 from rankgrove.experiments.kinds import TREES, Kind
 from rankgrove.experiments.trials import Trial, TrialTable
+from rankgrove.training.progress import clock_time
 
 _SECONDS_BETWEEN_LINES = 5.0
 

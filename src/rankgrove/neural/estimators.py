@@ -15,7 +15,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import ParameterError
-from rankgrove.faces import RankingFace
+from rankgrove.estimators.base import RankingFace
 from rankgrove.inputs import validation_sets
 from rankgrove.neural.model import NetworkModel
 from rankgrove.neural.parameters import NetworkParameters

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.history import History, Validation
-from rankgrove.boosting.progress import Progress
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError
@@ -32,7 +31,8 @@ from rankgrove.neural.networks import (
 )
 from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.transform import Transform
-from rankgrove.training import scores_by
+from rankgrove.training.progress import Progress
+from rankgrove.training.trees import scores_by
 
 Floats = NDArray[np.float64]
 State = dict[str, Tensor]

@@ -3,10 +3,10 @@
 import io
 
 from boosting.samples import QUICK, make_data
-from rankgrove.boosting import progress as progress_module
 from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.boosting.progress import Progress
+from rankgrove.training import progress as progress_module
+from rankgrove.training.progress import Progress
 
 
 class Terminal(io.StringIO):

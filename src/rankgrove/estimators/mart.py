@@ -1,8 +1,4 @@
 """Single documents, no rankings: `MARTRegressor` and `MARTClassifier`. No algorithm here."""
-
-# ruff: noqa: N803
-# (X is what scikit-learn calls it.)
-
 from __future__ import annotations
 
 import inspect
@@ -25,11 +21,11 @@ from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
 from rankgrove.boosting.pointwise import Watch, as_documents, raised
 from rankgrove.data.dataset import as_features, default_feature_names
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.faces import NamedParameters
+from rankgrove.estimators.base import NamedParameters
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.listwise import Logistic, Regression
-from rankgrove.training import make_model, no_split_text, train_trees
+from rankgrove.training.trees import make_model, no_split_text, train_trees
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats, Floats], float]

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from rankgrove.boosting.loop import Callback, Training
 from rankgrove.boosting.parameters import AUTO, Parameters
-from rankgrove.boosting.progress import Progress
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model.model import N_BASE_TREES, Model
 from rankgrove.model.schema import Schema
+from rankgrove.training.progress import Progress
 
 # A model to add trees to, its file, or any function from features to scores.
 BaseModel = Model | str | PathLike[str] | Callable[[Any], Any]

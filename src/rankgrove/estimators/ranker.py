@@ -17,10 +17,10 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
-from rankgrove.faces import RankingFace
+from rankgrove.estimators.base import RankingFace
 from rankgrove.inputs import validation_sets
 from rankgrove.model.model import Model
-from rankgrove.training import BaseModel, make_model, no_split_text, train_trees
+from rankgrove.training.trees import BaseModel, make_model, no_split_text, train_trees
 
 PARAMETERS = tuple(field.name for field in fields(Parameters))
 

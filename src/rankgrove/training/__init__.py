@@ -1,0 +1,1 @@
+"""A training run, whatever it trains: steps, validation, checkpoints and base models."""
