@@ -28,7 +28,7 @@ from benchmarks.peers import Difference, paired_difference  # noqa: E402
 from benchmarks.quality_fits import METRICS, Candidate, Floats, Sets, Task, our_name  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
 from benchmarks.study import mean_difference  # noqa: E402
-from rankgrove.experiments.significance import holm  # noqa: E402
+from rankgrove.experiments.compare.significance import holm  # noqa: E402
 
 COMMAND = "python -m benchmarks.quality --objectives all"
 LEVEL = 0.05

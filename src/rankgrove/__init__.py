@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from rankgrove.data.synthetic import make_web_search
     from rankgrove.estimators.mart import MARTClassifier, MARTRegressor
     from rankgrove.estimators.ranker import Ranker
-    from rankgrove.experiments.combine import Combination, combine, combine_two
+    from rankgrove.experiments.combine.combine import Combination, combine, combine_two
     from rankgrove.experiments.combined import CombinedModel
-    from rankgrove.experiments.compare import Comparison, compare
+    from rankgrove.experiments.compare.compare import Comparison, compare
+    from rankgrove.experiments.compare.gap import Gap, generalisation_gap
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
-    from rankgrove.experiments.gap import Gap, generalisation_gap
     from rankgrove.experiments.optimality import is_local_maximum
-    from rankgrove.experiments.tune import Tuned, tune
+    from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.model import Model
@@ -73,13 +73,13 @@ _HOMES = {
     "data.synthetic": ("make_web_search",),
     "estimators.mart": ("MARTClassifier", "MARTRegressor"),
     "estimators.ranker": ("Ranker",),
-    "experiments.combine": ("Combination", "combine", "combine_two"),
+    "experiments.combine.combine": ("Combination", "combine", "combine_two"),
     "experiments.combined": ("CombinedModel",),
-    "experiments.compare": ("Comparison", "compare"),
+    "experiments.compare.compare": ("Comparison", "compare"),
     "experiments.cross_validation": ("CrossValidation", "cross_validate"),
-    "experiments.gap": ("Gap", "generalisation_gap"),
+    "experiments.compare.gap": ("Gap", "generalisation_gap"),
     "experiments.optimality": ("is_local_maximum",),
-    "experiments.tune": ("Tuned", "tune"),
+    "experiments.tune.tune": ("Tuned", "tune"),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.model": ("Model",),

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from rankgrove import LambdaRank, Ranker, make_web_search, write_letor
 from rankgrove.cli.main import app
-from rankgrove.experiments.combine import combine
-from rankgrove.experiments.compare import compare
+from rankgrove.experiments.combine.combine import combine
+from rankgrove.experiments.compare.compare import compare
 from rankgrove.experiments.cross_validation import cross_validate
 from rankgrove.experiments.optimality import is_local_maximum
 

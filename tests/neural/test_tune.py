@@ -17,7 +17,7 @@ from rankgrove import LambdaRank, RankNet, Tuned, evaluate, tune, write_letor
 from rankgrove.cli.main import app
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments.kinds import NETWORKS
-from rankgrove.experiments.spaces import Choices, network_space, parse_space
+from rankgrove.experiments.tune.spaces import Choices, network_space, parse_space
 from rankgrove.neural import NetworkModel
 from rankgrove.neural.parameters import FORCES_OF, NetworkParameters
 
@@ -121,7 +121,7 @@ def test_interrupt_within_a_trial_drops_it(sets, whole, monkeypatch):
             raise KeyboardInterrupt
 
     seen = []
-    monkeypatch.setattr("rankgrove.experiments.tune._ignore", interrupt)
+    monkeypatch.setattr("rankgrove.experiments.tune.tune._ignore", interrupt)
     tuned = tune(*sets, **SMALL, callbacks=[seen.append])
     assert tuned.interrupted
     assert outcome(tuned)["value"] == outcome(whole)["value"][:2]

@@ -15,7 +15,7 @@ from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
-    from rankgrove.experiments.combine import Combination, CombinedRankers
+    from rankgrove.experiments.combine.combine import Combination, CombinedRankers
     from rankgrove.experiments.combined import CombinedModel
     from rankgrove.model.model import Model
 
@@ -71,7 +71,7 @@ def combine(
     rankgrove combine vali.txt bm25.txt clicks.txt -m map --curve map.svg
     """
     _check(rankers, method, out, curve, data)
-    from rankgrove.experiments import combine as combining
+    from rankgrove.experiments.combine import combine as combining
     from rankgrove.experiments.combined import common_schema
     from rankgrove.metrics.spec import parse_metric
 

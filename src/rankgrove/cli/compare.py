@@ -16,8 +16,8 @@ from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file,
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
-    from rankgrove.experiments.compare import Comparison
-    from rankgrove.experiments.gap import Gap
+    from rankgrove.experiments.compare.compare import Comparison
+    from rankgrove.experiments.compare.gap import Gap
     from rankgrove.metrics.base import Metric
 
 FORMATS = ("table", "markdown", "latex", "csv", "json")
@@ -126,7 +126,7 @@ def compare(
 
     rankgrove compare test.txt new.safetensors --train train.txt --curve curve.svg
     """
-    from rankgrove.experiments.compare import compare as compare_candidates
+    from rankgrove.experiments.compare.compare import compare as compare_candidates
 
     shown = "json" if json else format
     _check_call(data, shown, slices, pairs, changed, train, curve, score_column, run)
@@ -197,7 +197,7 @@ def _check_call(
 def _gap(
     inputs: Inputs, learned: Inputs, metrics: list[Metric], every: int | None, confidence: float
 ) -> Gap:
-    from rankgrove.experiments.gap import Gap, generalisation_gap
+    from rankgrove.experiments.compare.gap import Gap, generalisation_gap
 
     options: dict[str, Any] = {"every": every, "confidence": confidence}
     options["n_jobs"] = inputs.reading.n_jobs
@@ -227,7 +227,7 @@ class Section(NamedTuple):
 
 
 def _sections(comparison: Comparison, pairs: bool, changed: int, gap: Gap | None) -> list[Section]:
-    from rankgrove.experiments import tables
+    from rankgrove.experiments.compare import tables
 
     found = []
     for slicing in comparison.slicings:
@@ -261,7 +261,7 @@ def _sections(comparison: Comparison, pairs: bool, changed: int, gap: Gap | None
 
 
 def _pairs_section(comparison: Comparison) -> Section:
-    from rankgrove.experiments import tables
+    from rankgrove.experiments.compare import tables
 
     level = f"{100 * comparison.method.confidence:g} % interval"
     header = ["metric", "a", "b", "a - b", level, "p", "effect", "wins/ties/losses"]
@@ -278,7 +278,7 @@ def _pairs_section(comparison: Comparison) -> Section:
 
 
 def _show_tables(comparison: Comparison, sections: list[Section]) -> None:
-    from rankgrove.experiments import tables
+    from rankgrove.experiments.compare import tables
 
     header = ["metric", "candidate", *tables.long_header(comparison)]
     table = make_table(*header, right=set(header) - _TEXT)
@@ -302,7 +302,7 @@ def _show_tables(comparison: Comparison, sections: list[Section]) -> None:
 
 
 def _as_text(comparison: Comparison, sections: list[Section], shown: str) -> str:
-    from rankgrove.experiments import tables
+    from rankgrove.experiments.compare import tables
 
     if shown == "csv":
         return comparison.to_csv()
@@ -345,7 +345,7 @@ def _document(
 def _per_query_text(comparison: Comparison, path: Path) -> str:
     """A line a metric and query: the value of each candidate, empty where it was skipped."""
     from rankgrove.data.files import format_of
-    from rankgrove.experiments.tables import csv_text
+    from rankgrove.experiments.compare.tables import csv_text
 
     rows = []
     for metric, measured in comparison.measured.items():

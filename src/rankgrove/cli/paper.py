@@ -27,9 +27,9 @@ from rankgrove.cli.options import Json
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
-    from rankgrove.experiments.paper import Budget, Table
-    from rankgrove.experiments.paper_runs import Plan, Progress, Records, Source
-    from rankgrove.experiments.paper_tables import Figures, Grid
+    from rankgrove.experiments.paper.cells import Budget, Table
+    from rankgrove.experiments.paper.runs import Plan, Progress, Records, Source
+    from rankgrove.experiments.paper.tables import Figures, Grid
 
 _FORMATS = ("table", "markdown", "latex", "json")
 _OUT = Path("rankgrove-paper")
@@ -125,8 +125,8 @@ def paper(
     if not directories:
         raise ParameterError("DIR must be given, or --list. Got neither.")
     from rankgrove.data.benchmarks import find_benchmark
-    from rankgrove.experiments.paper import EMPTY, cells_of, parse_tables
-    from rankgrove.experiments.paper_runs import Plan, Source, figures_of
+    from rankgrove.experiments.paper.cells import EMPTY, cells_of, parse_tables
+    from rankgrove.experiments.paper.runs import Plan, Source, figures_of
 
     if empty not in EMPTY:
         raise unknown_name("--empty", empty, EMPTY)
@@ -174,7 +174,7 @@ def _with_folds(sources: list[Source], numbers: list[int] | None) -> tuple[Sourc
 
 
 def _budget(quick: bool, trials: str | None, trees: int | None, seed: int) -> Budget:
-    from rankgrove.experiments.paper import FULL, QUICK, parse_trials
+    from rankgrove.experiments.paper.cells import FULL, QUICK, parse_trials
 
     budget = replace(QUICK if quick else FULL, seed=seed)
     if trials is not None:
@@ -185,7 +185,7 @@ def _budget(quick: bool, trials: str | None, trees: int | None, seed: int) -> Bu
 
 def _peers() -> list[str]:
     """Those that are installed."""
-    from rankgrove.experiments.paper_peers import TITLES, installed
+    from rankgrove.experiments.paper.peers import TITLES, installed
 
     for tool, title in TITLES.items():
         if not installed(tool):
@@ -194,7 +194,7 @@ def _peers() -> list[str]:
 
 
 def _run(plan: Plan) -> Records:
-    from rankgrove.experiments.paper_runs import run_plan
+    from rankgrove.experiments.paper.runs import run_plan
 
     done = 0
 
@@ -246,7 +246,7 @@ def _progress() -> Iterator[Any]:
 def _show(
     tables: Sequence[Table], plan: Plan, records: Records, figures: Figures, shape: str
 ) -> None:
-    from rankgrove.experiments.paper_tables import (
+    from rankgrove.experiments.paper.tables import (
         against_peers,
         make_grids,
         say_peers,
@@ -282,7 +282,7 @@ def _show(
 
 def _show_grid(grid: Grid) -> None:
     """The table, on a terminal in as many pieces as its width asks for."""
-    from rankgrove.experiments.paper_tables import plain_rows
+    from rankgrove.experiments.paper.tables import plain_rows
 
     header, rows = plain_rows(grid)
     show(heading(grid.title))

@@ -30,7 +30,7 @@ from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
-    from rankgrove.experiments.tune import Tuned
+    from rankgrove.experiments.tune.tune import Tuned
 
 # The number of best trials that are shown.
 _SHOWN = 5
@@ -239,8 +239,8 @@ def _read_space(path: Path) -> dict[str, Any]:
 
 
 def _run(job: Job, chosen: dict[str, Any], protocol: dict[str, Any]) -> tuple[Dataset, Tuned]:
-    from rankgrove.experiments.studies import import_optuna
-    from rankgrove.experiments.tune import tune as search
+    from rankgrove.experiments.tune.studies import import_optuna
+    from rankgrove.experiments.tune.tune import tune as search
 
     import_optuna()
     train, valid = _read_sets(job)

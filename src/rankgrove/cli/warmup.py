@@ -109,7 +109,7 @@ def _warm_networks() -> None:
 def _warm_comparing() -> None:
     import numpy as np
 
-    from rankgrove.experiments.significance import bootstrap_interval, randomisation
+    from rankgrove.experiments.compare.significance import bootstrap_interval, randomisation
 
     ours, theirs = np.arange(30.0), np.arange(30.0) % 7
     # Of which the bootstrap's p-values take the same kernel.
@@ -122,7 +122,7 @@ def _warm_combining() -> None:
 
     from rankgrove.data.dataset import Dataset
     from rankgrove.estimators.ranker import Ranker
-    from rankgrove.experiments.combine import combine_two
+    from rankgrove.experiments.combine.combine import combine_two
     from rankgrove.experiments.optimality import is_local_maximum
 
     features = np.arange(60.0).reshape(-1, 1) % 7

@@ -1,4 +1,5 @@
 """Single documents, no rankings: `MARTRegressor` and `MARTClassifier`. No algorithm here."""
+
 from __future__ import annotations
 
 import inspect

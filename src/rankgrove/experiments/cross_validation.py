@@ -69,7 +69,7 @@ class CrossValidation:
 
     def compare(self, **options: Any) -> Any:
         """Test the differences between the estimators: a `Comparison`, with its options."""
-        from rankgrove.experiments.comparison import Comparison  # noqa: PLC0415 (few need it)
+        from rankgrove.experiments.compare.comparison import Comparison  # noqa: PLC0415 (few need it)
 
         values = {
             metric: {name: table.per_query(metric) for name, table in self.results.items()}

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.errors import DataError, ParameterError, is_number, whole_number
-from rankgrove.experiments.curve import Curve
+from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metric

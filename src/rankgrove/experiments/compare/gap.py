@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
-from rankgrove.experiments import significance, tables
 from rankgrove.experiments.combined import load_any_model
-from rankgrove.experiments.compare import DEFAULT_METRICS, score_candidates
-from rankgrove.experiments.measured import naming
+from rankgrove.experiments.compare import significance, tables
+from rankgrove.experiments.compare.compare import DEFAULT_METRICS, score_candidates
+from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import Evaluation, evaluate
 from rankgrove.metrics.spec import parse_metrics

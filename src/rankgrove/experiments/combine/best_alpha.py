@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input
-from rankgrove.experiments.alpha_steps import Steps, TwoRankers, near, some_orders_are_nan
-from rankgrove.experiments.alpha_sweep import running_sums
-from rankgrove.experiments.curve import Curve
+from rankgrove.experiments.combine.alpha_steps import Steps, TwoRankers, near, some_orders_are_nan
+from rankgrove.experiments.combine.alpha_sweep import running_sums
+from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats
 from rankgrove.metrics.evaluate import MetricResult, evaluate
 

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
-from rankgrove.experiments.alpha_steps import TwoRankers
-from rankgrove.experiments.best_alpha import ROUNDING, find_best_alpha
+from rankgrove.experiments.combine.alpha_steps import TwoRankers
+from rankgrove.experiments.combine.best_alpha import ROUNDING, find_best_alpha
+from rankgrove.experiments.combine.curve import Curve
 from rankgrove.experiments.combined import CombinedModel, common_schema, weigh_models
-from rankgrove.experiments.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metric

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
-from rankgrove.experiments.alpha_sweep import (
+from rankgrove.experiments.combine.alpha_sweep import (
     CASCADE,
     DISCOUNTED,
     PAIRS,

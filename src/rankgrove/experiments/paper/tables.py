@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankgrove.experiments.paper import ALGORITHMS, PEERS, Cell, Row, Table
-from rankgrove.experiments.tables import escape_latex, latex, markdown
+from rankgrove.experiments.compare.tables import escape_latex, latex, markdown
+from rankgrove.experiments.paper.cells import ALGORITHMS, PEERS, Cell, Row, Table
 from rankgrove.metrics.base import Floats
 
 LEVEL = 0.05
@@ -213,7 +213,7 @@ def among_best(values: Mapping[str, Floats], level: float = LEVEL) -> set[str]:
     >>> sorted(among_best({"a": np.array([1.0, 0.9, 0.8]), "b": np.array([0.1, 0.2, 0.15])}))
     ['a']
     """
-    from rankgrove.experiments.significance import paired_t  # noqa: PLC0415 (needs SciPy)
+    from rankgrove.experiments.compare.significance import paired_t  # noqa: PLC0415 (needs SciPy)
 
     if not values:
         return set()
@@ -229,7 +229,7 @@ def against_peers(
     cells: Sequence[Cell], figures: Figures, sets: Sequence[str]
 ) -> list[dict[str, Any]]:
     """For each cell that a peer ran too: both means, and the p-values of ours above and below."""
-    from rankgrove.experiments.significance import paired_t  # noqa: PLC0415 (needs SciPy)
+    from rankgrove.experiments.compare.significance import paired_t  # noqa: PLC0415 (needs SciPy)
 
     found = []
     for name in sets:

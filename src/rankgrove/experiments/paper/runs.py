@@ -36,7 +36,7 @@ from rankgrove.data.benchmarks import (
 )
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments.paper import (
+from rankgrove.experiments.paper.cells import (
     ALGORITHMS,
     BINARY,
     FULL,
@@ -45,10 +45,10 @@ from rankgrove.experiments.paper import (
     Empty,
     metric_name,
 )
-from rankgrove.experiments.paper_peers import Fitted, fit_peer, with_labels
-from rankgrove.experiments.paper_tables import Figure, paper_figures
-from rankgrove.experiments.spaces import Space, default_space
-from rankgrove.experiments.studies import NUMBER, import_optuna, open_study
+from rankgrove.experiments.paper.peers import Fitted, fit_peer, with_labels
+from rankgrove.experiments.paper.tables import Figure, paper_figures
+from rankgrove.experiments.tune.spaces import Space, default_space
+from rankgrove.experiments.tune.studies import NUMBER, import_optuna, open_study
 from rankgrove.metrics.evaluate import evaluate
 
 # Raised when cells are computed in another way than before.
@@ -258,7 +258,7 @@ class _Run:
 
     def _tune_ours(self) -> tuple[dict[str, Any], Fitted]:
         """The best parameters that were drawn, and the model that they give."""
-        from rankgrove.experiments.tune import tune  # noqa: PLC0415 (needs optuna)
+        from rankgrove.experiments.tune.tune import tune  # noqa: PLC0415 (needs optuna)
 
         budget = self.plan.budget
         tuned = tune(
@@ -308,7 +308,7 @@ class _Run:
 def _next_draw(space: Space, budget: Budget, finished: Sequence[Any]) -> Any:
     """What `tune` draws after these trials."""
     from rankgrove.boosting.parameters import Parameters  # noqa: PLC0415 (for peers only)
-    from rankgrove.experiments.trials import (  # noqa: PLC0415
+    from rankgrove.experiments.tune.trials import (  # noqa: PLC0415
         Protocol,
         distributions,
         make_sampler,

@@ -21,9 +21,9 @@ from rankgrove import Ranker, evaluate, make_web_search
 from rankgrove.boosting import binned
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import DataError, MissingExtraError, ParameterError
-from rankgrove.experiments import tune as tune_module
-from rankgrove.experiments.trials import Protocol, grow, is_hopeless, make_parts, run_trial
-from rankgrove.experiments.tune import tune
+from rankgrove.experiments.tune import tune as tune_module
+from rankgrove.experiments.tune.trials import Protocol, grow, is_hopeless, make_parts, run_trial
+from rankgrove.experiments.tune.tune import tune
 from rankgrove.metrics.spec import parse_metric
 
 HELD = {"min_samples_leaf": 1}
@@ -274,8 +274,8 @@ def test_more_trials_can_be_asked_for(sets, whole, tmp_path):
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
-from experiments.test_tune import SMALL, make_sets
-from rankgrove.experiments.tune import tune
+from experiments.tune.test_tune import SMALL, make_sets
+from rankgrove.experiments.tune.tune import tune
 tune(*make_sets(), **SMALL, storage={path!r})
 """
 
@@ -296,7 +296,7 @@ def test_killing_it_at_any_moment_and_running_it_again_gives_what_one_run_gives(
     sets, whole, tmp_path
 ):
     path = tmp_path / "study.db"
-    tests = os.path.dirname(os.path.dirname(__file__))
+    tests = str(Path(__file__).parents[2])
     moments = [path.exists, lambda: trials_in(path) >= 3]
     for is_ready in moments:
         command = [sys.executable, "-c", SCRIPT.format(tests=tests, path=str(path))]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rankgrove import Dataset, Model, Ranker, evaluate, make_web_search
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments.alpha_steps import TwoRankers
-from rankgrove.experiments.combine import combine, combine_two
+from rankgrove.experiments.combine.alpha_steps import TwoRankers
+from rankgrove.experiments.combine.combine import combine, combine_two
 from rankgrove.experiments.combined import CombinedModel, load_any_model, weigh_models
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.spec import parse_metric

@@ -9,7 +9,13 @@ import pytest
 
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError
-from rankgrove.experiments.spaces import Choices, Range, check_fixed, default_space, parse_space
+from rankgrove.experiments.tune.spaces import (
+    Choices,
+    Range,
+    check_fixed,
+    default_space,
+    parse_space,
+)
 from rankgrove.objectives.registry import OBJECTIVES
 
 RATE = Range(1e-3, 1, log=True)

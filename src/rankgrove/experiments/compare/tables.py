@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rankgrove.experiments.comparison import Comparison, Row
+    from rankgrove.experiments.compare.comparison import Comparison, Row
 
 STAR, PLUS, MINUS = "*", "+", "-"
 _SIGNS = {"best": STAR, "equal": STAR, "better": PLUS, "worse": MINUS}

@@ -13,9 +13,9 @@ from scipy import stats
 
 from rankgrove import Dataset, Ranker, evaluate, make_web_search
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments import significance
-from rankgrove.experiments.compare import Comparison, compare
-from rankgrove.experiments.slices import make_slicings
+from rankgrove.experiments.compare import significance
+from rankgrove.experiments.compare.compare import Comparison, compare
+from rankgrove.experiments.compare.slices import make_slicings
 
 
 @pytest.fixture(scope="module")

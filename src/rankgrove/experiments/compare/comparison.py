@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankgrove.errors import DataError, ParameterError, is_number, unknown_name, whole_number
-from rankgrove.experiments import significance, tables
-from rankgrove.experiments.measured import Measured, align, naming
-from rankgrove.experiments.significance import check_one_of
-from rankgrove.experiments.slices import Slicing
+from rankgrove.experiments.compare import significance, tables
+from rankgrove.experiments.compare.measured import Measured, align, naming
+from rankgrove.experiments.compare.significance import check_one_of
+from rankgrove.experiments.compare.slices import Slicing
 from rankgrove.metrics.base import Floats
 
 TESTS = ("t", "randomisation", "bootstrap")

@@ -32,16 +32,16 @@ from rankgrove.experiments.kinds import (
     parameters_of,
     versions_of,
 )
-from rankgrove.experiments.spaces import (
+from rankgrove.experiments.tune.progress import TrialProgress
+from rankgrove.experiments.tune.spaces import (
     Space,
     check_fixed,
     default_space,
     network_space,
     parse_space,
 )
-from rankgrove.experiments.studies import Trials, import_optuna, open_study
-from rankgrove.experiments.trial_progress import TrialProgress
-from rankgrove.experiments.trials import (
+from rankgrove.experiments.tune.studies import Trials, import_optuna, open_study
+from rankgrove.experiments.tune.trials import (
     Part,
     Protocol,
     Trial,

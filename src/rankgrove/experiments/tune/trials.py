@@ -23,8 +23,8 @@ from rankgrove.experiments.kinds import (
     n_done,
     start_training,
 )
-from rankgrove.experiments.spaces import Choices, Range, Space, as_drawn, from_drawn
-from rankgrove.experiments.studies import NUMBER, import_optuna
+from rankgrove.experiments.tune.spaces import Choices, Range, Space, as_drawn, from_drawn
+from rankgrove.experiments.tune.studies import NUMBER, import_optuna
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import evaluate
 

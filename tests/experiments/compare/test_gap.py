@@ -13,7 +13,7 @@ from scipy import stats
 
 from rankgrove import Ranker, evaluate, make_web_search
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments.gap import generalisation_gap, prefix_scores
+from rankgrove.experiments.compare.gap import generalisation_gap, prefix_scores
 
 METRICS = ["ndcg@10", "map"]
 

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments import significance
 from rankgrove.experiments.combined import load_any_model
-from rankgrove.experiments.comparison import (
+from rankgrove.experiments.compare import significance
+from rankgrove.experiments.compare.comparison import (
     Change,
     Comparison,
     Group,
@@ -22,9 +22,9 @@ from rankgrove.experiments.comparison import (
     Pair,
     Row,
 )
-from rankgrove.experiments.measured import Measured, naming
-from rankgrove.experiments.significance import check_one_of
-from rankgrove.experiments.slices import Slices, make_slicings
+from rankgrove.experiments.compare.measured import Measured, naming
+from rankgrove.experiments.compare.significance import check_one_of
+from rankgrove.experiments.compare.slices import Slices, make_slicings
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metrics
@@ -72,7 +72,7 @@ def compare(
     test, alternative, correction, level, confidence, rounds, seed, n_jobs
         See `Method`.
     slices
-        Groups of queries to look at: see `rankgrove.experiments.slices.make_slicings`.
+        Groups of queries to look at: see `rankgrove.experiments.compare.slices.make_slicings`.
 
     >>> import numpy as np
     >>> labels, old = np.tile([1, 0, 0, 0], 9), np.tile([1, 2, 0, 0], 9)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankgrove.data.benchmarks import Split
 from rankgrove.data.dataset import Dataset
-from rankgrove.experiments.paper import Budget, Cell
+from rankgrove.experiments.paper.cells import Budget, Cell
 from rankgrove.metrics.base import Floats
 from rankgrove.metrics.evaluate import evaluate
 

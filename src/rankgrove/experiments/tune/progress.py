@@ -7,7 +7,7 @@ import time
 from typing import TextIO
 
 from rankgrove.experiments.kinds import TREES, Kind
-from rankgrove.experiments.trials import Trial, TrialTable
+from rankgrove.experiments.tune.trials import Trial, TrialTable
 from rankgrove.training.progress import clock_time
 
 _SECONDS_BETWEEN_LINES = 5.0

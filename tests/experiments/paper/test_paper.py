@@ -11,7 +11,7 @@ import pytest
 from rankgrove import evaluate, make_web_search, parse_metric, write_letor
 from rankgrove.data.benchmarks import BENCHMARKS, Split, find_folds, read_fold
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments.paper import (
+from rankgrove.experiments.paper.cells import (
     ALGORITHMS,
     ALL_METRICS,
     FULL,
@@ -26,9 +26,9 @@ from rankgrove.experiments.paper import (
     parse_tables,
     parse_trials,
 )
-from rankgrove.experiments.paper_peers import catboost_loss, with_labels
-from rankgrove.experiments.paper_runs import Plan, Source, figures_of, run_plan
-from rankgrove.experiments.paper_tables import (
+from rankgrove.experiments.paper.peers import catboost_loss, with_labels
+from rankgrove.experiments.paper.runs import Plan, Source, figures_of, run_plan
+from rankgrove.experiments.paper.tables import (
     Figure,
     against_peers,
     among_best,
@@ -42,7 +42,7 @@ from rankgrove.experiments.paper_tables import (
     to_latex,
     to_markdown,
 )
-from rankgrove.experiments.spaces import default_space
+from rankgrove.experiments.tune.spaces import default_space
 
 SMALL = Budget(n_random=2, n_bayesian=1, max_trees=3)
 

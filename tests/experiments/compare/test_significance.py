@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments import significance
-from rankgrove.experiments.significance import (
+from rankgrove.experiments.compare import significance
+from rankgrove.experiments.compare.significance import (
     bootstrap,
     bootstrap_interval,
     effect_size,

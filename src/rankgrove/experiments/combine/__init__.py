@@ -1,0 +1,1 @@
+"""Linear combinations of models with the best weights for a metric."""

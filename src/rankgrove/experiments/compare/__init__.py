@@ -1,0 +1,1 @@
+"""Several models on the same queries: measured, tested for significance, sliced, drawn."""

@@ -1,0 +1,1 @@
+"""The tables of Lyzhin et al. made again: cells, runs, peers, figures."""

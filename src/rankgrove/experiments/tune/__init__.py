@@ -1,0 +1,1 @@
+"""The search for parameters: spaces, trials, the study that keeps them."""
