@@ -3,18 +3,46 @@
 Every message has four parts: the name of the thing, the rule, the value got and what to do.
 All errors derive from `RankgroveError`, so one `except` catches whatever Rankgrove raises on
 purpose; anything else that escapes is a defect.
+
+A parameter has one name in Python and another on the command line. Whoever writes a message marks
+it with `parameter("n_features", 16)`, which reads `n_features=16` in the message; the command line
+shows the same mark as `--n-features 16`.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
+# What stands between these is said in another way on the command line. No text has them.
+_OPEN, _CLOSE = "\x02", "\x03"
+WORDS = ("None", "True", "False")
+_MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+
 
 class RankgroveError(Exception):
-    """Base of every error that Rankgrove raises on purpose."""
+    """Base of every error that Rankgrove raises on purpose.
+
+    Attributes
+    ----------
+    marked
+        The message with its marks; one that goes into another message goes there with them.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_MARKED.sub(r"\1", message))
+        self.marked = message
+
+    def told(self, render: Callable[[str], str]) -> str:
+        """The message with each mark as `render` has it.
+
+        >>> ParameterError(f"{parameter('max_depth')} must be 1 or more.").told(str.upper)
+        'MAX_DEPTH must be 1 or more.'
+        """
+        return _MARKED.sub(lambda mark: render(mark[1]), self.marked)
 
 
 class DataError(RankgroveError, ValueError):
@@ -34,25 +62,80 @@ class ParseError(DataError):
 
     def __init__(self, problem: str, path: str, line: int, column: int) -> None:
         super().__init__(f"{path}:{line}:{column}: {problem}")
-        self.problem = problem
+        self.problem = str(RankgroveError(problem))
         self.path = path
         self.line = line
         self.column = column
 
-    def __reduce__(self) -> tuple[type[ParseError], tuple[str, str, int, int]]:
-        return type(self), (self.problem, self.path, self.line, self.column)
+    def __reduce__(self) -> Any:
+        return type(self), (self.problem, self.path, self.line, self.column), self.__dict__
 
 
 class ParameterError(RankgroveError, ValueError):
     """An argument breaks a rule, or a name does not exist."""
+
+    @property
+    def name(self) -> str | None:
+        """The parameter that it is about, the first one that is marked; None if there is none.
+
+        >>> refusal("max_depth", "be 1 or more", 0).name
+        'max_depth'
+        """
+        names = (mark.partition("=")[0] for mark in _MARKED.findall(self.marked))
+        return next((name for name in names if name not in WORDS), None)
 
 
 class MissingExtraError(RankgroveError, ImportError):
     """An optional package is needed for this and is not installed."""
 
 
+_NO_VALUE: Any = object()
+
+
+def parameter(name: str, value: Any = _NO_VALUE) -> str:
+    """A parameter for a message, alone or with a value.
+
+    >>> print(DataError(f"Sort the rows, or pass {parameter('split_queries', 'group')}."))
+    Sort the rows, or pass split_queries='group'.
+    """
+    return f"{_OPEN}{name}{'' if value is _NO_VALUE else f'={value!r}'}{_CLOSE}"
+
+
+def word(value: Any) -> str:
+    """None, True or False for a message."""
+    return f"{_OPEN}{value!r}{_CLOSE}"
+
+
+def refusal(
+    name: str, rule: str, value: Any = None, *, got: str | None = None, advice: str = ""
+) -> ParameterError:
+    """The error of a parameter that breaks a rule, in its four parts.
+
+    Parameters
+    ----------
+    name
+        The parameter; or a text in which it is marked, as "a width in hidden".
+    rule
+        What goes on after "must".
+    value, got
+        What it is: the value, or words for it.
+    advice
+        What to do, where the rule does not say it.
+
+    >>> print(refusal("resume", "be left out for a network", "run.safetensors"))
+    resume must be left out for a network. Got 'run.safetensors'.
+    >>> print(refusal("valid", "be given to stop early", got="none", advice="pass valid="))
+    valid must be given to stop early. Got none: pass valid=.
+    """
+    subject = parameter(name) if name.isidentifier() else name
+    shown = repr(value) if got is None else got
+    return ParameterError(f"{subject} must {rule}. Got {shown}{advice and f': {advice}'}.")
+
+
 def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
     """The error for a name that does not exist, with the nearest one that does.
+
+    `what` says what the name is one of; a parameter is marked in it.
 
     >>> print(unknown_name("tie policy", "wurst", ["worst", "best"]))
     tie policy must be one of worst, best. Got 'wurst'; did you mean 'worst'?
@@ -92,8 +175,8 @@ def whole_number(
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
         rule = f"{least} or more" if most is None else f"from {least} to {most}"
-        also = f", or {also or None}" if none or also else ""
-        raise ParameterError(f"{name} must be a whole number, {rule}{also}. Got {value!r}.")
+        also = f", or {also or word(None)}" if none or also else ""
+        raise refusal(name, f"be a whole number, {rule}{also}", value)
     return int(value)
 
 

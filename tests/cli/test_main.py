@@ -11,7 +11,8 @@ import pytest
 
 import rankgrove
 from cli.samples import error_line, interrupt
-from rankgrove.cli.main import _in_option_names
+from rankgrove.cli.main import _in_options
+from rankgrove.errors import DataError, parameter, word
 
 COMMANDS = [
     "quickstart", "inspect", "train", "tune", "cv", "score", "evaluate", "compare", "combine",
@@ -145,13 +146,18 @@ def test_split_query_is_refused_with_the_option_that_allows_it(cli, write):
 
 
 def test_parameters_in_messages_become_options():
-    assert _in_option_names("pass split_queries='group' now") == "pass --split-queries group now"
-    assert _in_option_names("read with document_ids=True.") == "read with --document-ids."
-    assert _in_option_names("pass index_base=0 or") == "pass --index-base 0 or"
-    assert _in_option_names("take in features=.") == "take in --features."
-    assert _in_option_names("map(ties=expected)") == "map(ties=expected)"
-    assert _in_option_names("n_jobs must be 1") == "--n-jobs must be 1"
-    assert _in_option_names("features must be numbers") == "features must be numbers"
+    options = {"split_queries": "--split-queries", "index_base": "--index-base", "qid": "--qid"}
+    options |= {"document_ids": "--document-ids"}
+
+    def shown(message):
+        return DataError(message).told(lambda mark: _in_options(mark, options))
+
+    assert shown(f"pass {parameter('split_queries', 'group')}.") == "pass --split-queries group."
+    assert shown(f"with {parameter('document_ids', True)}.") == "with --document-ids."
+    assert shown(f"pass {parameter('index_base', 0)} or") == "pass --index-base 0 or"
+    assert shown(f"take in {parameter('qid=')}.") == "take in --qid."
+    assert shown(f"{parameter('shape')} must be {word(None)}") == "shape must be none"
+    assert shown("qid must be numbers, or None") == "qid must be numbers, or None"
 
 
 def test_python_m_is_the_same_command(process):

@@ -194,7 +194,7 @@ def test_sizes_that_look_like_ids_get_a_hint():
         queries_from_sizes([7, 7, 8], n_rows=3)
     assert str(caught.value) == (
         "group sizes must add up to the number of rows, 3. Got 22. "
-        "One number a row looks like query ids: pass them as qid= instead."
+        "One number per row looks like ids: pass them as qid= instead."
     )
 
 
@@ -212,7 +212,7 @@ def test_ids_for_another_number_of_rows_are_refused():
     with pytest.raises(DataError) as caught:
         make_queries(5, [1, 2], None)
     assert str(caught.value) == (
-        "qid must have one entry a row, 5. Got 2. Query sizes go to group= instead."
+        "qid must have one entry per row, 5. Got 2. Query sizes go to group= instead."
     )
 
 

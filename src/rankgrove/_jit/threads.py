@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankgrove.errors import ParameterError
+from rankgrove.errors import refusal, word
 
 
 def available_cpus() -> int:
@@ -40,9 +40,10 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return available_cpus()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ParameterError(
-            f"n_jobs must be a positive integer, a negative one counting back from all CPUs, "
-            f"or None. Got {n_jobs!r}."
+        raise refusal(
+            "n_jobs",
+            f"be a positive integer, a negative one counting back from all CPUs, or {word(None)}",
+            n_jobs,
         )
     return int(n_jobs) if n_jobs > 0 else max(1, available_cpus() + 1 + int(n_jobs))
 

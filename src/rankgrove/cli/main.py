@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -26,14 +25,13 @@ from rankgrove.cli.interrupts import watch_interrupts
 from rankgrove.cli.metrics import metrics
 from rankgrove.cli.objectives import objectives
 from rankgrove.cli.optimality import optimality
-from rankgrove.cli.options import OPTION_NAMES
 from rankgrove.cli.paper import paper
 from rankgrove.cli.quickstart import quickstart
 from rankgrove.cli.score import score
 from rankgrove.cli.train import make_train, train
 from rankgrove.cli.tune import make_tune, tune
 from rankgrove.cli.warmup import warmup
-from rankgrove.errors import ParameterError, RankgroveError
+from rankgrove.errors import WORDS, ParameterError, RankgroveError
 
 # The base of all that is wrong with a command line; Typer does not export it by name.
 _UsageError: Any = typer.BadParameter.__base__
@@ -41,6 +39,9 @@ _UsageError: Any = typer.BadParameter.__base__
 
 class _Group(TyperGroup):
     """Turns errors into one line on stderr and an exit code, however the command is started."""
+
+    # Of the command that is called: for each parameter the option that gives it.
+    _options: Mapping[str, str] = {}
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
         extra = {key: extra[key] for key in extra.keys() & {"obj"}}
@@ -50,7 +51,14 @@ class _Group(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         # Some options come from the parameters of training, whose import --help does not wait for.
         makers = {"train": make_train, "tune": make_tune, "cv": make_cv}
-        return name, _make_command(makers[name]()) if name in makers else command, rest
+        command = _make_command(makers[name]()) if name in makers else command
+        self._options = {
+            option.name: spelling
+            for option in ([] if command is None else command.params)
+            for spelling in option.opts
+            if spelling.startswith("--")
+        }
+        return name, command, rest
 
     def _run(self, args: list[str], extra: dict[str, Any]) -> int:
         for stream in (sys.stdout, sys.stderr):
@@ -67,7 +75,7 @@ class _Group(TyperGroup):
                     say("interrupted")
                     return INTERRUPTED
                 named = args[:1] if args and args[0] in self.commands else []
-                return _explain(error, " ".join([PROGRAM, *named]))
+                return _explain(error, " ".join([PROGRAM, *named]), self._options)
 
     def _invoke(self, args: list[str], extra: dict[str, Any]) -> int:
         try:
@@ -131,7 +139,7 @@ def run() -> None:
         raise
 
 
-def _explain(error: BaseException, called: str) -> int:
+def _explain(error: BaseException, called: str, options: Mapping[str, str]) -> int:
     """Say what went wrong, if it is of a kind that is expected, and give the exit code."""
     if isinstance(error, _UsageError):
         message = " ".join(error.format_message().split())
@@ -139,7 +147,7 @@ def _explain(error: BaseException, called: str) -> int:
         return _fail(f"{message}{end} See '{called} --help'.", MISUSED)
     if isinstance(error, RankgroveError):
         code = MISUSED if isinstance(error, ParameterError) else FAILED
-        return _fail(_in_option_names(str(error)), code)
+        return _fail(error.told(lambda mark: _in_options(mark, options)), code)
     if isinstance(error, BrokenPipeError):
         # What is still buffered must not fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -158,18 +166,11 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _in_option_names(message: str) -> str:
-    """The library's parameter names as the options they are here: `--absent zero`."""
-    names = "|".join(OPTION_NAMES)
-
-    def option(match: re.Match[str]) -> str:
-        name = match["name"].replace("_", "-")
-        return f"--{name} {match['value'].strip(chr(39))}" if match["value"] else f"--{name}"
-
-    value = r"(?:(?P<value>'\w+'|\d+)|True|(?=[\s.,:(]))"
-    message = re.sub(rf"\b(?P<name>{names})={value}", option, message)
-    # One that a message starts with; words of plain English, as features, stay as they are.
-    start = re.match(r"(\w+_\w+)(?= must )", message)
-    if start and start[1] in OPTION_NAMES:
-        return f"--{start[1].replace('_', '-')}{message[start.end() :]}"
-    return message
+def _in_options(mark: str, options: Mapping[str, str]) -> str:
+    """A parameter that a message names, as the option that it is here: `--absent zero`."""
+    if mark in WORDS:
+        return mark.lower()
+    name, _, value = mark.partition("=")
+    if name not in options:
+        return mark
+    return " ".join([options[name], *([] if value in ("", "True") else [value.strip("'")])])

@@ -179,4 +179,4 @@ def _read_unlabelled(
             split_queries="group" if reading.split_queries == "group" else "error",
         )  # fmt: skip
     except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{path}: {error.marked}") from None

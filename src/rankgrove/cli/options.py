@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -119,9 +119,6 @@ class Reading:
         if self.index_base is not None and self.index_base.isdecimal():
             options["index_base"] = int(self.index_base)
         return read_data(path, **options | changes)
-
-
-OPTION_NAMES = tuple(field.name for field in fields(Reading))
 
 
 def is_model_file(path: Path) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.queries import SplitQueries, as_ids, make_queries
-from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -78,8 +78,9 @@ class ColumnOptions:
     def _roles(self, names: Sequence[str]) -> dict[str, str]:
         if self.group is not None and self.qid in names:
             raise DataError(
-                f"exactly one of qid= and group= must be given. Got group= and a column "
-                f"{self.qid!r}: drop one, or pass qid=None if that column is a feature."
+                f"exactly one of {parameter('qid=')} and {parameter('group=')} must be given. Got "
+                f"{parameter('group=')} and a column {self.qid!r}: drop one, or pass qid=None if "
+                f"that column is a feature."
             )
         asked = {
             "label": self.label,
@@ -201,7 +202,7 @@ def check_numeric(frame: nw.DataFrame[Any], names: Sequence[str]) -> None:
     if bad:
         raise DataError(
             f"feature columns must be numbers or booleans. Got {', '.join(bad)}: drop or encode "
-            f"them, or name the columns to take in features=."
+            f"them, or name the columns to take in {parameter('features=')}."
         )
 
 

@@ -19,7 +19,7 @@ from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.frames import read_table, write_table
 from rankgrove.data.letor import read_letor, write_letor
 from rankgrove.data.streams import LineReader, format_and_compression, open_for_reading
-from rankgrove.errors import DataError, ParameterError, ParseError
+from rankgrove.errors import DataError, ParameterError, ParseError, parameter
 
 FileFormat = Literal["letor", "csv", "tsv", "parquet"]
 StrPath = str | os.PathLike[str]
@@ -170,7 +170,7 @@ def _with_all_document_ids(path: StrPath, data: Dataset) -> Dataset:
         row = int((data.document_ids == "").argmax())
         raise DataError(
             f"{os.fspath(path)}: each line must end in a comment, its document id. Got none for "
-            f"document {row + 1}: add it, or read without document_ids=True."
+            f"document {row + 1}: add it, or read without {parameter('document_ids', True)}."
         )
     return data
 
@@ -181,6 +181,6 @@ def _refuse_options(
     for name in foreign:
         if options.get(name) is not None:
             raise ParameterError(
-                f"{name}= must be used with {kind} only. Got it with {os.fspath(path)!r}: leave it "
-                f"out."
+                f"{parameter(f'{name}=')} must be used with {kind} only. Got it with "
+                f"{os.fspath(path)!r}: leave it out."
             )

@@ -294,7 +294,7 @@ def _naming_file(path: Path, kind: str, pa: Any) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{path}: {error.marked}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         problem = " ".join(str(error).split()).rstrip(".")
         raise DataError(

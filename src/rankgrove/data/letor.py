@@ -25,7 +25,15 @@ from rankgrove.data.streams import (
     read_all,
     source_of_bytes,
 )
-from rankgrove.errors import DataError, ParameterError, ParseError, unknown_name
+from rankgrove.errors import (
+    DataError,
+    ParameterError,
+    ParseError,
+    parameter,
+    refusal,
+    unknown_name,
+    word,
+)
 
 Path = str | os.PathLike[str]
 Group = ArrayLike | Path
@@ -202,9 +210,10 @@ def _width(n_features: int | None, feature_names: Sequence[str] | None) -> int |
         or not isinstance(n_features, (int, np.integer))
         or not 1 <= n_features <= _MOST_FEATURES
     ):
-        raise ParameterError(
-            f"n_features must be a whole number from 1 to {_MOST_FEATURES}, or None. "
-            f"Got {n_features!r}."
+        raise refusal(
+            "n_features",
+            f"be a whole number from 1 to {_MOST_FEATURES}, or {word(None)}",
+            n_features,
         )
     if feature_names is None:
         return None if n_features is None else int(n_features)
@@ -241,7 +250,7 @@ def _queries_of_sizes(sizes: Any, n_rows: int, name: str | None) -> Queries:
     try:
         return queries_from_sizes(sizes, n_rows)
     except DataError as error:
-        raise error if name is None else DataError(f"{name}: {error}") from None
+        raise error if name is None else DataError(f"{name}: {error.marked}") from None
 
 
 def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> Queries:
@@ -261,7 +270,7 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
         raise DataError(
             f"{name}: the lines of a query must be together. Got query {ids[again]!s} from line "
             f"{lines[first]} on and again from line {lines[again]} on. Sort the lines by query "
-            f"id, or pass split_queries='group'."
+            f"id, or pass {parameter('split_queries', 'group')}."
         )
     sizes = (ends - rows)[runs.order]
     offsets = np.append(0, np.cumsum(np.add.reduceat(sizes, runs.offsets[:-1])))

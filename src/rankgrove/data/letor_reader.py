@@ -44,7 +44,7 @@ from rankgrove.data.letor_text import (
 )
 from rankgrove.data.rows import GrowingRows
 from rankgrove.data.streams import LineReader, Source
-from rankgrove.errors import DataError, ParseError
+from rankgrove.errors import DataError, ParseError, parameter
 
 # Small enough to stay in the cache between being read and being parsed, large enough that
 # handing it to a thread costs nothing next to parsing it.
@@ -61,9 +61,9 @@ _PROBLEMS = {
     EMPTY_QID: "qid: must be followed by the query id, without a blank. Got {token}.",
     BAD_FEATURE: "a feature must be index:value, the index a whole number. Got {token}.",
     INDEX_RANGE: "a feature index must be at most {highest}. Got {token}; if it is right, pass "
-    "a larger n_features.",
-    INDEX_ZERO: "with index_base=1 a feature index must be at least 1. Got {token}; pass "
-    "index_base=0 or 'auto'.",
+    f"a larger {parameter('n_features')}.",
+    INDEX_ZERO: f"with {parameter('index_base', 1)} a feature index must be at least 1. Got "
+    f"{{token}}; pass {parameter('index_base', 0)} or 'auto'.",
     INDEX_TWICE: "a feature index must come once in a line. Got {token}, the index again.",
     BAD_VALUE: "a feature value must be a decimal number, inf, or nan, null or na for missing. "
     "Got {token}.",
@@ -73,16 +73,17 @@ _PROBLEMS = {
 }
 _QID_ABSENT = (
     "every line must have qid: and the query id after its label. Got {token}; add it, or pass "
-    "the number of lines of each query as group=."
+    f"the number of lines of each query as {parameter('group=')}."
 )
 _QID_PRESENT = (
-    "no line may have a qid: where the query sizes come from group= or a .query file. "
-    "Got {token}; leave out these sizes, or the qid: of all lines."
+    f"no line may have a qid: where the query sizes come from {parameter('group=')} or a .query "
+    "file. Got {token}; leave out these sizes, or the qid: of all lines."
 )
 _NOT_UTF8 = "text must be UTF-8. Got {token}; convert the file."
 _ZERO_CONFLICT = (
     "index 0 means that all indices must be below n_features = {n_features}. Got {token}, but "
-    "index {n_features} came before; pass index_base, or a larger n_features."
+    "index {n_features} came before; pass "
+    f"{parameter('index_base')}, or a larger {parameter('n_features')}."
 )
 _TOKEN = re.compile(rb"[^ \t\r\n#]*")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.errors import DataError, unknown_name
+from rankgrove.errors import DataError, parameter, unknown_name
 
 SplitQueries = Literal["error", "group"]
 
@@ -52,7 +52,8 @@ def queries_from_ids(qid: ArrayLike, split_queries: SplitQueries = "error") -> Q
         raise DataError(
             f"query {_show(run_ids[again])} is split: its rows {starts[first]} to "
             f"{ends[first] - 1} and again from row {starts[again]} on (rows count from 0). "
-            f"Sort the rows by query id, or pass split_queries='group' to bring them together."
+            f"Sort the rows by query id, or pass {parameter('split_queries', 'group')} to bring "
+            f"them together."
         )
     query_of_run = np.unique(first_run, return_inverse=True)[1]
     query_of_row = np.repeat(query_of_run, ends - starts)
@@ -80,7 +81,7 @@ def queries_from_sizes(group: ArrayLike, n_rows: int) -> Queries:
     if whole.sum() != n_rows:
         hint = ""
         if len(whole) == n_rows:
-            hint = " One number a row looks like query ids: pass them as qid= instead."
+            hint = f" One number per row looks like ids: pass them as {parameter('qid=')} instead."
         raise DataError(
             f"group sizes must add up to the number of rows, {n_rows}. Got {whole.sum()}.{hint}"
         )
@@ -97,7 +98,8 @@ def make_queries(
     if (qid is None) == (group is None):
         got = "neither" if qid is None else "both"
         raise DataError(
-            f"exactly one of qid= (a query id for every row) and group= (the number of rows of "
+            f"exactly one of {parameter('qid=')} (a query id for every row) and "
+            f"{parameter('group=')} (the number of rows of "
             f"every query) must be given. Got {got}."
         )
     if group is not None:
@@ -105,8 +107,8 @@ def make_queries(
     queries = queries_from_ids(qid, split_queries)  # type: ignore[arg-type]
     if queries.offsets[-1] != n_rows:
         raise DataError(
-            f"qid must have one entry a row, {n_rows}. Got {queries.offsets[-1]}."
-            " Query sizes go to group= instead."
+            f"qid must have one entry per row, {n_rows}. Got {queries.offsets[-1]}."
+            f" Query sizes go to {parameter('group=')} instead."
         )
     return queries
 

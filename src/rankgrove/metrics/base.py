@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.queries import offsets_of
-from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
 from rankgrove.metrics.ties import (
     TIE_SIGN,
     TIES,
@@ -145,7 +145,7 @@ class Rankings:
         if self._document_ids is None:
             raise DataError(
                 "ties=document_id must have document ids. Got none: read the data with "
-                "document_ids=True, or choose ties=stable."
+                f"{parameter('document_ids', True)}, or choose ties=stable."
             )
         ids = np.asarray([str(id_) for id_ in self._document_ids])
         query = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
