@@ -24,7 +24,7 @@ ROWS = (
     ("metrics", "trees"),
     ("objectives",),
     ("boosting", "model"),
-    ("training", "inputs"),
+    ("training",),
     ("estimators",),
     ("neural",),
     ("experiments", "distributed", "report", "cli"),

@@ -145,7 +145,7 @@ def test_categories_are_coded_by_frequency_and_unknown_ones_as_missing():
     values = np.array([7, 7, 7, -2, -2, 0.5, np.nan], dtype=np.float32)
     features = np.stack([np.arange(7, dtype=np.float32), values], axis=1)
     bins = Bins.fit(features, categorical=[1])
-    assert bins.categories[1].tolist() == [7, -2, 0.5]
+    assert bins.categories[1] == (7, -2, 0.5)
     assert bins.kinds.tolist() == [PLAIN, CATEGORICAL]
     assert codes_of(encode(features, bins), 1).tolist() == [0, 0, 0, 1, 1, 2, MISSING_CODE]
     other = np.array([[0, 3], [0, 0.5]], dtype=np.float32)
@@ -159,7 +159,7 @@ def test_the_rarest_categories_past_the_last_code_are_missing():
     values = np.concatenate([np.repeat(np.arange(300), 2), np.arange(300, 310)])
     features = values.astype(np.float32)[:, None]
     bins = Bins.fit(features, categorical=[0])
-    assert bins.categories[0].tolist() == list(range(255))
+    assert bins.categories[0] == tuple(range(255))
     assert bins.n_bins.tolist() == [255]
     assert np.array_equal(codes_of(encode(features, bins)) == MISSING_CODE, values >= 255)
 

@@ -224,7 +224,8 @@ class Training:
         # Codes alone would be the same for other values in the same order.
         arrays = (
             data.labels, data.offsets, data.weights, data.base_scores, bins.edges,
-            *bins.categories.values(), self.matrix.codes,
+            *(np.array(values, np.float32) for values in bins.categories.values()),
+            self.matrix.codes,
         )  # fmt: skip
         if self._preferences is not None:
             pairs = self._preferences

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.matrix import as_dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, unknown_name
-from rankgrove.inputs import as_dataset
 from rankgrove.metrics.evaluate import evaluate
 
 

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.matrix import validation_sets
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.estimators.base import RankingFace
-from rankgrove.inputs import validation_sets
 from rankgrove.model.model import Model
 from rankgrove.training.trees import BaseModel, make_model, no_split_text, train_trees
 

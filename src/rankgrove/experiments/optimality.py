@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset, as_floats
+from rankgrove.data.matrix import features_of
 from rankgrove.errors import DataError, ParameterError, is_number, whole_number
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.model.inputs import features_of
 from rankgrove.model.model import Model
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import Scorer
@@ -302,7 +302,7 @@ class _TreeLines:
         self.n_weights = len(ensemble.value)
         if ensemble.n_trees == 0 or not len(ensemble.feature):
             raise DataError(f"a model must have leaves to move. Got {model!r}.")
-        features = features_of(data, model.schema)
+        features = features_of(data, model.feature_names)
         encoded = model.schema.encode(features)
         self._scores = model.predict(data, n_jobs=n_jobs)
         self._leaves = _leaves_of(ensemble, encoded, n_jobs)

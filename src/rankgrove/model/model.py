@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input
 from rankgrove._version import __version__
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import evaluate
@@ -26,7 +27,6 @@ from rankgrove.model.importance import (
     shuffled_drops,
     tree_importance,
 )
-from rankgrove.model.inputs import base_of, features_of
 from rankgrove.model.schema import Schema
 from rankgrove.trees.contributions import contributions
 from rankgrove.trees.ensemble import Ensemble
@@ -138,7 +138,7 @@ class Model:
             Threads; the scores have the same bits for any number.
         """
         schema = self.schema
-        features = features_of(data, schema)
+        features = features_of(data, schema.feature_names)
         base = base_of(data, base_scores, len(features), needed=schema.needs_base_scores)
         if n_trees is not None:
             n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
@@ -206,7 +206,7 @@ class Model:
         repeats = whole_number("repeats", repeats, 1)
         seed = whole_number("seed", seed, 0)
         chosen = parse_metric(metric)
-        features = features_of(data, self.schema)
+        features = features_of(data, self.feature_names)
         base = base_of(data, base_scores, len(features), needed=self.schema.needs_base_scores)
 
         def measure(encoded: NDArray[np.float32]) -> float:
@@ -228,7 +228,7 @@ class Model:
         One column a feature, and a last one with what the trees expect of a document of which
         nothing is known, and its base score if there is one. A row adds up to the score.
         """
-        features = features_of(data, self.schema)
+        features = features_of(data, self.feature_names)
         base = base_of(data, base_scores, len(features), needed=self.schema.needs_base_scores)
         parts = contributions(self.ensemble, self.schema.encode(features), n_jobs=n_jobs)
         if base is not None:
@@ -243,7 +243,7 @@ class Model:
         Rows count from 0. Print the answer, or take its parts; it says so where a does not stand
         above b.
         """
-        features = features_of(data, self.schema)
+        features = features_of(data, self.feature_names)
         base = base_of(data, base_scores, len(features), needed=self.schema.needs_base_scores)
         last = len(features) - 1
         rows = [whole_number("row a", a, 0, last), whole_number("row b", b, 0, last)]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.data.dataset import default_feature_names
 from rankgrove.errors import DataError
+from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
 
 _MOST_CATEGORIES = 32 * SET_WORDS
@@ -71,46 +70,12 @@ class Schema:
                 f"Got none for {self.feature_names[strays[0]]!r}."
             )
 
-    def check_names(self, names: tuple[str, ...]) -> None:
-        """Refuse other names than the model's; default names, f1 to fN, go with any."""
-        own = self.feature_names
-        if names == own or self._has_default_names or names == default_feature_names(len(names)):
-            return
-        at = next(at for at, name in enumerate(names) if name != own[at])
-        order = " (the same names in another order)" if set(names) == set(own) else ""
-        raise DataError(
-            f"features must have the names of the model{order}. Got {names[at]!r} as feature "
-            f"{at + 1}, which is {own[at]!r} in the model. Put the columns into the model's order, "
-            f"or pass the features alone, as an array, to go by position."
-        )
-
     def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """The matrix as the trees take it: categories as codes, an unknown one as NaN.
 
         The matrix itself where no feature is categorical, a copy otherwise.
         """
-        if not self.categories:
-            return features
-        encoded = features.copy()
-        for feature, values, codes in self._lookups:
-            column = features[:, feature]
-            at = np.searchsorted(values, column).clip(max=len(values) - 1)
-            encoded[:, feature] = np.where(values[at] == column, codes[at], np.float32(np.nan))
-        return encoded
-
-    @cached_property
-    def _has_default_names(self) -> bool:
-        return self.feature_names == default_feature_names(self.n_features)
-
-    @cached_property
-    def _lookups(self) -> list[tuple[int, NDArray[np.float32], NDArray[np.float32]]]:
-        """For each categorical feature: its values, sorted, and their codes."""
-        lookups = []
-        for feature, categories in self.categories.items():
-            values = np.array(categories, dtype=np.float32)
-            order = np.argsort(values)
-            lookups.append((feature, values[order], order.astype(np.float32)))
-        return lookups
+        return with_category_codes(features, self.categories)
 
 
 def _as_categories(feature: Any, values: Any, n_features: int) -> tuple[int, tuple[float, ...]]:

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.matrix import validation_sets
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import ParameterError
 from rankgrove.estimators.base import RankingFace
-from rankgrove.inputs import validation_sets
 from rankgrove.neural.model import NetworkModel
 from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.training import Callback, train_network

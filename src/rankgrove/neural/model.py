@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from rankgrove._version import __version__
+from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import ParameterError
-from rankgrove.model.inputs import base_of, features_of
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
 from rankgrove.neural.files import read_network, write_network
@@ -104,7 +104,7 @@ class NetworkModel:
         """
         if n_trees is not None:
             raise ParameterError(f"n_trees must be left out for a network. Got {n_trees!r}.")
-        features = features_of(data, self.schema)
+        features = features_of(data, self.feature_names)
         start = self._start(data, base_scores, len(features), n_jobs)
         scores = score_chunks(
             self.module,
@@ -126,7 +126,7 @@ class NetworkModel:
         Scores are computed in float64, so that small steps of the weights show. For tests of
         whether training has found a maximum (Burges 2010, section 4.2).
         """
-        features = features_of(data, self.schema)
+        features = features_of(data, self.feature_names)
         start = self._start(data, base_scores, len(features), None)
         module = copy.deepcopy(self.module).double()
         inputs = torch.from_numpy(self.transform.apply(features).astype(np.float64))

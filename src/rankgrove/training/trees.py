@@ -84,13 +84,8 @@ def train_trees(
 def make_model(training: Training, n_trees: int | None = None) -> Model:
     """The model of the first trees of a run; by default of those that it keeps."""
     n_trees = training.kept_trees() if n_trees is None else n_trees
-    categories = {
-        feature: tuple(float(value) for value in values)
-        for feature, values in training.bins.categories.items()
-    }
-    schema = Schema(
-        training.train.feature_names, categories, training.train.base_scores is not None
-    )
+    train = training.train
+    schema = Schema(train.feature_names, training.bins.categories, train.base_scores is not None)
     parameters = {**training.parameters.as_json(), _FINGERPRINT: training.fingerprint}
     if training.base_trees:
         parameters[N_BASE_TREES] = len(training.base_trees)
@@ -196,11 +191,7 @@ def scores_by(base: Callable[[Any], Any], data: Dataset) -> NDArray[np.float64]:
 
 def _check_categories(base: Model, training: Training) -> None:
     """Refuse a base model that codes categories in another way than its new trees."""
-    own = {
-        feature: tuple(float(value) for value in values)
-        for feature, values in training.bins.categories.items()
-    }
-    if base.schema.categories != own:
+    if base.schema.categories != Schema(base.feature_names, training.bins.categories).categories:
         raise DataError(
             "the base model must have the categorical features of the training data, with the same "
             "categories. Got others."

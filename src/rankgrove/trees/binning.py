@@ -15,7 +15,7 @@ of their own, for a second scan or for 255 bins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,7 +156,7 @@ class Bins:
     edges: NDArray[np.float32]
     n_bins: NDArray[np.int64]
     kinds: NDArray[np.int64]
-    categories: dict[int, NDArray[np.float32]]
+    categories: dict[int, tuple[float, ...]]
 
     @classmethod
     def fit(
@@ -215,38 +215,39 @@ def _has_missing(features: NDArray[np.float32], n_jobs: int | None) -> NDArray[n
     return np.asarray(seen.any(axis=0))
 
 
-def _most_frequent(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+def _most_frequent(values: NDArray[np.float32], max_bins: int) -> tuple[float, ...]:
     """The distinct values, the most frequent first, the lower one if equal."""
     found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    return found[np.argsort(-counts, kind="stable")[:max_bins]]
+    return tuple(found[np.argsort(-counts, kind="stable")[:max_bins]].tolist())
 
 
-def category_codes(
-    values: NDArray[np.float32], categories: NDArray[np.float32]
-) -> NDArray[np.uint8]:
-    """The codes of the values of a categorical feature.
+def category_codes(values: NDArray[np.float32], categories: Sequence[float]) -> NDArray[np.int64]:
+    """The codes of the values of a categorical feature, -1 for a missing or unknown one.
 
-    >>> category_codes(np.float32([7, 3, 9]), np.float32([3, 7])).tolist()
-    [1, 0, 255]
+    >>> category_codes(np.float32([7, 3, 9]), (3.0, 7.0)).tolist()
+    [1, 0, -1]
     """
     if len(categories) == 0:
-        return np.full(len(values), MISSING_CODE, np.uint8)
-    order = np.argsort(categories)
-    at = np.searchsorted(categories[order], values).clip(max=len(order) - 1)
-    codes = order[at]
-    return np.where(categories[codes] == values, codes, MISSING_CODE).astype(np.uint8)
+        return np.full(len(values), -1)
+    known = np.array(categories, dtype=np.float32)
+    order = np.argsort(known)
+    codes = order[np.searchsorted(known[order], values).clip(max=len(order) - 1)]
+    return np.where(known[codes] == values, codes, -1)
 
 
 def with_category_codes(
-    features: NDArray[np.float32], categories: Mapping[int, NDArray[np.float32]]
+    features: NDArray[np.float32], categories: Mapping[int, Sequence[float]]
 ) -> NDArray[np.float32]:
-    """The features with the codes of categories in place of their values, NaN for unknown ones."""
+    """The features with the codes of categories in place of their values, NaN for unknown ones.
+
+    The matrix itself where no feature is categorical, a copy otherwise.
+    """
     if not categories:
         return features
     out = features.copy()
     for feature, known in categories.items():
         codes = category_codes(features[:, feature], known)
-        out[:, feature] = np.where(codes == MISSING_CODE, np.float32(np.nan), codes)
+        out[:, feature] = np.where(codes < 0, np.float32(np.nan), codes)
     return out
 
 
@@ -319,7 +320,8 @@ def encode(
 
     run_chunks(task, chunks, n_jobs)
     for feature, categories in bins.categories.items():
-        codes[:, slots[feature]] = category_codes(features[:, feature], categories)
+        found = category_codes(features[:, feature], categories)
+        codes[:, slots[feature]] = np.where(found < 0, MISSING_CODE, found)
         if by_feature:
             transposed[slots[feature]] = codes[:, slots[feature]]
     per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
 from rankgrove.experiments.combined import load_any_model
 from rankgrove.experiments.compare import significance, tables
@@ -26,7 +27,6 @@ from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import Evaluation, evaluate
 from rankgrove.metrics.spec import parse_metrics
-from rankgrove.model.inputs import base_of, features_of
 from rankgrove.model.model import Model
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import Scorer
@@ -249,7 +249,7 @@ def prefix_scores(
 
     They have the bits of `Model.predict` with that number of trees.
     """
-    encoded = model.schema.encode(features_of(data, model.schema))
+    encoded = model.schema.encode(features_of(data, model.feature_names))
     base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
     scores = np.zeros(len(encoded)) if base is None else base
     done = 0

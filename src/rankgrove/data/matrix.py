@@ -1,0 +1,205 @@
+"""Anything with features as one matrix or one Dataset, as scikit-learn users pass it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove.data.columns import check_numeric, cut_frame, fill_features, refuse_repeats
+from rankgrove.data.dataset import Dataset, as_features, as_floats, default_feature_names
+from rankgrove.data.frames import as_narwhals
+from rankgrove.data.queries import SplitQueries
+from rankgrove.errors import DataError, ParameterError
+
+# A data frame may bring its queries along in a column of this name.
+_QID = "qid"
+
+
+def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
+    """The features of these names, in this order: float32, row-major, not copied if they are so.
+
+    Data frames go by name, arrays by position, and a Dataset by position with names that must
+    not contradict.
+    """
+    if isinstance(data, np.ndarray):
+        if data.dtype == np.float32 and data.ndim == 2:
+            matrix = np.ascontiguousarray(data)
+        else:
+            matrix = as_features(data, 0.0)
+    elif isinstance(data, Dataset):
+        matrix = np.ascontiguousarray(data.features, dtype=np.float32)
+    elif isinstance(data, (list, tuple)) or hasattr(data, "tocsr"):
+        matrix = as_features(data, 0.0)
+    else:
+        return _from_frame_or_array(data, names)
+    _check_width(matrix, names)
+    if isinstance(data, Dataset):
+        _check_names(data.feature_names, tuple(names))
+    return matrix
+
+
+def base_of(
+    data: Any, base_scores: ArrayLike | None, n_rows: int, *, needed: bool
+) -> NDArray[np.float64] | None:
+    """The scores to start from, one a document, or None to start from zero.
+
+    Those given go before those of a Dataset, which count only if the model needs them.
+    """
+    if base_scores is None:
+        if not needed:
+            return None
+        if isinstance(data, Dataset) and data.base_scores is not None:
+            return data.base_scores
+        raise DataError(
+            "base_scores must be given to a model that was trained on top of base scores. Got "
+            "none: pass base_scores=, one a document, or base_scores=0.0 for what the trees add."
+        )
+    if np.ndim(base_scores) == 0:
+        base_scores = np.full(n_rows, base_scores)
+    base = as_floats(base_scores, "base_scores", np.float64)
+    if len(base) != n_rows:
+        raise DataError(f"base_scores must be one a document, {n_rows}. Got {len(base)}.")
+    if not np.isfinite(base).all():
+        row = int((~np.isfinite(base)).argmax())
+        raise DataError(f"every base score must be finite. Got {base[row]} at row {row}.")
+    return base
+
+
+def _check_width(matrix: NDArray[np.float32], names: Sequence[str]) -> None:
+    if matrix.shape[1] != len(names):
+        raise DataError(
+            f"data must have the {len(names)} features of the model. Got "
+            f"{matrix.shape[1]}: give the columns that the model was trained on, all of them (for "
+            f"a LETOR file that lacks the last ones, read_letor with "
+            f"n_features={len(names)})."
+        )
+
+
+def _check_names(names: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Refuse other names than the model's; default names, f1 to fN, go with any."""
+    if names == wanted or default_feature_names(len(names)) in (names, wanted):
+        return
+    at = next(at for at, name in enumerate(names) if name != wanted[at])
+    order = " (the same names in another order)" if set(names) == set(wanted) else ""
+    raise DataError(
+        f"features must have the names of the model{order}. Got {names[at]!r} as feature "
+        f"{at + 1}, which is {wanted[at]!r} in the model. Put the columns into the model's order, "
+        f"or pass the features alone, as an array, to go by position."
+    )
+
+
+def _from_frame_or_array(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
+    try:
+        table = as_narwhals(data)
+    except ParameterError:
+        if not hasattr(data, "__array__"):
+            raise ParameterError(
+                f"data must be a Dataset, a two-dimensional array, a sparse matrix or a data "
+                f"frame. Got {type(data).__name__}: files are read with read_data first."
+            ) from None
+        return features_of(np.asarray(data), names)
+    return _from_table(table, names)
+
+
+def _from_table(table: Any, names: Sequence[str]) -> NDArray[np.float32]:
+    """The columns of a table that the model knows by name, in its order."""
+    import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
+
+    features = list(names)
+    columns = table.collect_schema().names()
+    absent = sorted(set(features) - set(columns), key=features.index)
+    if absent:
+        more = f" and {len(absent) - 1} others" if len(absent) > 1 else ""
+        raise DataError(
+            f"the data frame must have a column for each feature of the model. Got none for "
+            f"{absent[0]!r}{more}: rename its columns, or pass an array to go by position."
+        )
+    wanted = set(features)
+    refuse_repeats([name for name in columns if name in wanted], "Rename or drop one.")
+    if isinstance(table, nw.LazyFrame):
+        table = table.select(features).collect()
+    check_numeric(table, features)
+    return fill_features(cut_frame(table, len(features)), features, len(table), None)
+
+
+def as_dataset(
+    X: Any,
+    y: ArrayLike | None,
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    base_scores: ArrayLike | None = None,
+    split_queries: SplitQueries = "error",
+) -> Dataset:
+    """A Dataset from what scikit-learn users pass."""
+    if isinstance(X, Dataset):
+        given = {"y": y, "qid": qid, "group": group, "sample_weight": weights,
+                 "base_scores": base_scores}  # fmt: skip
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise DataError(f"{extra[0]} must not be given with a Dataset, which has its own.")
+        return X
+    if y is None:
+        raise DataError("y must be given, the label of each row. Got None.")
+    names: tuple[str, ...] | None = None
+    features = X
+    # Asked of the type: a lazy frame of polars warns when it is asked itself.
+    if hasattr(type(X), "columns"):
+        table = as_narwhals(X).lazy().collect()
+        if qid is None and group is None and _QID in table.columns:
+            qid = table[_QID].to_numpy()
+        names = tuple(name for name in table.columns if name != _QID)
+        features = features_of(table, names)
+    if qid is None and group is None:
+        raise DataError(
+            "qid or group must be given, to say which rows form a query. Got neither: pass qid=, "
+            "one a row, or group=, the rows of each query."
+        )
+    return Dataset.from_arrays(
+        features, y, qid=qid, group=group, weights=weights, base_scores=base_scores,
+        split_queries=split_queries, feature_names=names,
+    )  # fmt: skip
+
+
+def validation_sets(
+    valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None,
+    eval_set: Iterable[tuple[Any, ...]] | None,
+) -> dict[str, Dataset]:
+    """Validation sets by name: one without is `valid`, several are numbered from `valid_1`."""
+    if valid is not None and eval_set is not None:
+        raise ParameterError("validation must be given as valid= or as eval_set=. Got both.")
+    for name, given in (("valid", valid), ("eval_set", eval_set)):
+        if given is not None and not isinstance(given, (Dataset, Iterable)):
+            raise ParameterError(f"{name} must be validation sets. Got {type(given).__name__}.")
+    if isinstance(valid, Dataset):
+        return {"valid": valid}
+    if isinstance(valid, Mapping):
+        sets = dict(valid)
+    else:
+        several = [as_validation_set(entry) for entry in eval_set or ()]
+        several = several if valid is None else list(valid)
+        numbers = range(1, len(several) + 1)
+        names = ["valid"] if len(several) == 1 else [f"valid_{number}" for number in numbers]
+        sets = dict(zip(names, several, strict=True))
+    wrong = [name for name, data in sets.items() if not isinstance(data, Dataset)]
+    if wrong:
+        raise ParameterError(
+            f"validation set {wrong[0]!r} must be a Dataset. Got {type(sets[wrong[0]]).__name__}."
+        )
+    return sets
+
+
+def as_validation_set(entry: Any) -> Dataset:
+    """A validation set from (X, y, qid), or (X, y) where X brings its queries."""
+    if isinstance(entry, Dataset):
+        return entry
+    if not isinstance(entry, (tuple, list)) or len(entry) not in (2, 3):
+        raise ParameterError(
+            f"eval_set must be a list of tuples (X, y, qid). Got {type(entry).__name__} as an "
+            f"entry."
+        )
+    return as_dataset(entry[0], entry[1], qid=entry[2] if len(entry) == 3 else None)
