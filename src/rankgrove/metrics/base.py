@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,7 @@ from rankgrove.metrics.ties import (
 Empty = Literal["skip", "zero", "one"]
 EMPTY: tuple[str, ...] = get_args(Empty)
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 # A chunk of this many documents keeps its rows in cache and costs far more than its hand-out.
 _CHUNK_DOCUMENTS = 1 << 15
@@ -77,6 +79,22 @@ class Rankings:
         self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS)
         self._planned: dict[str, int] = {}
         self._ranked: dict[tuple[str, int], Ranked] = {}
+        self._of_labels: dict[Hashable, Any] = {}
+
+    def with_scores(self, scores: ArrayLike) -> Rankings:
+        """The same labels under other scores: what labels alone decide is not found again."""
+        other = copy(self)
+        other.scores = _as_scores(scores, len(self.labels))
+        other._ranked = {}
+        other.__dict__.pop("groups", None)
+        return other
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What labels and document ids alone decide: made when it is first asked for."""
+        if key not in self._of_labels:
+            self._of_labels[key] = make()
+        found: T = self._of_labels[key]
+        return found
 
     @classmethod
     def of_order(cls, ranked_labels: NDArray[np.float32]) -> Rankings:
@@ -104,6 +122,8 @@ class Rankings:
         """Labels in rank order under a policy, or in the `ideal` order, down to at least depth."""
         self.plan(ties, depth)
         key = ties, self._planned[ties]
+        if ties == "ideal":
+            return self.once(key, lambda: self._rank(*key))
         if key not in self._ranked:
             self._ranked[key] = self._rank(*key)
         return self._ranked[key]
@@ -121,7 +141,7 @@ class Rankings:
         if ties == "ideal":
             scores = as_input(labels, np.float64)
         elif ties == "document_id":
-            order = self._order_by_document_id
+            order = self.once("document_id", self._order_by_document_id)
             labels, scores = as_input(labels[order], np.float32), as_input(scores[order], float)
         sign = TIE_SIGN.get(ties, 0.0)
         self.run(
@@ -139,7 +159,6 @@ class Rankings:
         )
         return as_input(out, np.float32), as_input(end, np.int64)
 
-    @cached_property
     def _order_by_document_id(self) -> NDArray[np.int64]:
         """Rows sorted within each query by document id, descending."""
         if self._document_ids is None:
@@ -152,13 +171,13 @@ class Rankings:
         rank_of_id = np.unique(ids, return_inverse=True)[1]
         return np.lexsort((-rank_of_id, query))
 
-    @cached_property
+    @property
     def label_range(self) -> tuple[float, float]:
-        return float(self.labels.min()), float(self.labels.max())
+        return self.once("range", lambda: (float(self.labels.min()), float(self.labels.max())))
 
-    @cached_property
+    @property
     def whole_labels(self) -> bool:
-        return bool(all_whole(self.labels))
+        return self.once("whole", lambda: bool(all_whole(self.labels)))
 
 
 def _as_scores(scores: ArrayLike, n_documents: int) -> NDArray[np.float64]:

@@ -144,25 +144,33 @@ def _log_discounts(depth: int) -> Floats:
 
 
 def _total_gains(rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
-    totals = np.empty(rankings.n_queries)
-    rankings.run(
-        lambda q0, q1: sum_gains(rankings.labels, rankings.offsets, q0, q1, kind, table, totals)
-    )
-    return totals
+    def summed() -> Floats:
+        totals = np.empty(rankings.n_queries)
+        rankings.run(
+            lambda q0, q1: sum_gains(rankings.labels, rankings.offsets, q0, q1, kind, table, totals)
+        )
+        return totals
+
+    return rankings.once(("gains", kind, table.tobytes()), summed)
 
 
 def _by_ideal(
     sums: Floats, rankings: Rankings, discounts: Floats, kind: int, table: NDArray[Any]
 ) -> Floats:
     """Divide by the sum of the best possible order."""
-    best = np.empty(rankings.n_queries)
-    ideal, starts = rankings.ranked("ideal", len(discounts))
-    weights = as_input(discounts, np.float64)
-    rankings.run(
-        lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best),
-        steps=len(ideal),
-    )
-    return np.asarray(sums / np.where(best > 0, best, np.nan))
+
+    def summed() -> Floats:
+        best = np.empty(rankings.n_queries)
+        ideal, starts = rankings.ranked("ideal", len(discounts))
+        weights = as_input(discounts, np.float64)
+        rankings.run(
+            lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best),
+            steps=len(ideal),
+        )
+        return np.where(best > 0, best, np.nan)
+
+    key = "best", kind, table.tobytes(), discounts.tobytes()
+    return np.asarray(sums / rankings.once(key, summed))
 
 
 def _read_table(text: str) -> tuple[float, ...]:

@@ -174,12 +174,16 @@ def evaluate(
     if not np.isfinite(rankings.label_range).all():
         row = int((~np.isfinite(labels)).argmax())
         raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
-    query_weights = _query_weights(weights, rankings.n_queries)
-    for metric in chosen:
+    return Evaluation(measure(rankings, chosen, _query_weights(weights, rankings.n_queries)))
+
+
+def measure(
+    rankings: Rankings, metrics: Sequence[Metric], weights: Floats | None
+) -> list[MetricResult]:
+    """What each metric says of rankings that are checked."""
+    for metric in metrics:
         metric.plan(rankings)
-    return Evaluation(
-        [MetricResult.from_values(m, m.per_query(rankings), query_weights) for m in chosen]
-    )
+    return [MetricResult.from_values(m, m.per_query(rankings), weights) for m in metrics]
 
 
 def _as_labels(values: ArrayLike) -> NDArray[np.float32]:
