@@ -16,12 +16,14 @@ from rankgrove.trees.histogram import TILE_ROWS
 from rankgrove.trees.search import N_RULES, Layout
 from rankgrove.trees.team import (
     BIN,
+    COUNT,
     DEPTH,
     END,
     GAIN,
     HAS_SUMMED,
     HIGH,
     KEY,
+    LEAVE,
     LEFT,
     LOW,
     N_CYCLES,
@@ -29,7 +31,6 @@ from rankgrove.trees.team import (
     N_NODE_INTS,
     N_SPLITS,
     OBLIVIOUS,
-    OVER,
     PLACE,
     SLOT,
     START,
@@ -76,8 +77,8 @@ class GrownTree:
     places, bins, tables, gains, left, right
         One a split: the place of its feature in the binned matrix, the last bin that goes left,
         which codes go left, the gain, and the children as in `Tree`.
-    start, end, low, high
-        One a leaf: its stretch of rows, and bounds of its value.
+    start, end, count, low, high
+        One per leaf: its stretch of rows, their number, and bounds of its value.
     """
 
     places: NDArray[np.int64]
@@ -88,6 +89,7 @@ class GrownTree:
     right: NDArray[np.int32]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+    count: NDArray[np.int64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
@@ -210,7 +212,8 @@ class Grower:
         )
         root = state.nodes[0]
         state.free[:] = np.arange(len(state.free))[::-1]
-        root[[START, END, DEPTH, SLOT, PLACE, LEFT]] = 0, len(rows), 0, state.free[-1], -1, 0
+        root[[START, END, COUNT]] = 0, len(rows), len(rows)
+        root[[DEPTH, SLOT, PLACE, LEFT]] = 0, state.free[-1], -1, 0
         whole = len(rows) == len(packed)
         root[TOTAL] = packed.sum() if whole else packed[rows].sum()
         state.node_floats[0] = 0.0, -np.inf, np.inf
@@ -228,7 +231,7 @@ class Grower:
                 grow(state, self._layout, self._how, worker, gain_unit, self._level)
             except BaseException:
                 # The others must not wait for what this one would have done.
-                state.team[OVER] = 1
+                state.team[LEAVE] = 1
                 raise
 
         run_chunks(task, self.n_jobs, self.n_jobs)
@@ -270,6 +273,7 @@ class Grower:
             right=numbers[children[:, 1]],
             start=nodes[leaves, START],
             end=nodes[leaves, END],
+            count=nodes[leaves, COUNT],
             low=floats[leaves, LOW],
             high=floats[leaves, HIGH],
         )

@@ -45,12 +45,14 @@ from rankgrove.trees.search import (
 from rankgrove.trees.steps import next_step
 from rankgrove.trees.team import (
     BY_PARTS,
+    COUNT,
     DIVIDE,
     DIVIDING,
     DONE,
     END,
     HAS_SUMMED,
     KEY,
+    LEAVE,
     LEFT,
     LEFT_AT,
     LEVEL_END,
@@ -187,7 +189,7 @@ def _do_block(g, layout, how, recount, block, worker):
         clock = cycles()
         slot = g.nodes[at, SLOT]
         histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
-        n_rows = g.nodes[at, END] - g.nodes[at, START]
+        n_rows = g.nodes[at, COUNT]
         if slot < 0 or (side == 0 and not recount):
             # (A node that is searched again is not one whose parts threads have summed.)
             _sum_block(g, layout, at, team[BY_PARTS] != 0 and not recount, block, histogram)
@@ -222,7 +224,7 @@ def _do_level(g, layout, level, block, worker):
     before = 0.0
     for at in range(team[N_SPLITS], team[LEVEL_END]):
         clock = cycles()
-        slot, n_rows = g.nodes[at, SLOT], g.nodes[at, END] - g.nodes[at, START]
+        slot, n_rows = g.nodes[at, SLOT], g.nodes[at, COUNT]
         total = g.nodes[at, TOTAL]
         before += own_term(total, g.rules[L2])
         if n_rows < 2 * g.rules[FEWEST]:
@@ -267,16 +269,16 @@ def grow(g, layout, how, worker, unit, level):
     team = g.team
     n_tasks = 0
     looks = 0
-    while not atomic_load(team, OVER):
+    while not atomic_load(team, LEAVE):
         task = _take(team)
         if task < 0 and worker == 0 and atomic_load(team, DONE) == n_tasks:
             n_tasks = next_step(g, layout, how, unit, level)
-            if n_tasks == 0:
-                atomic_store(team, OVER, 1)
-            else:
+            atomic_store(team, DONE, 0)
+            if team[STEP] == OVER:
+                atomic_store(team, LEAVE, 1)
+            elif n_tasks > 0:
                 # The first task is the leader's.
                 task = 0
-                atomic_store(team, DONE, 0)
                 atomic_store(team, TICKET, (n_tasks << _TICKET_BITS) + 1)
         if task >= 0:
             looks = 0

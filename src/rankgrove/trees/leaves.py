@@ -112,6 +112,6 @@ def to_tree(grown: GrownTree, matrix: BinnedMatrix, bins: Bins, values: Floats) 
         category_set=category_set.astype(np.int32),
         gain=grown.gains,
         value=values,
-        count=grown.end - grown.start,
+        count=grown.count,
         category_sets=(bits << np.arange(32, dtype=np.uint32)).sum(axis=2, dtype=np.uint32),
     )

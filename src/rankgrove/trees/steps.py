@@ -21,6 +21,7 @@ from rankgrove.trees.team import (
     BEGIN,
     BIN,
     BY_PARTS,
+    COUNT,
     DEPTH,
     DIVIDE,
     END,
@@ -42,6 +43,7 @@ from rankgrove.trees.team import (
     NODE,
     OBLIVIOUS,
     OTHER,
+    OVER,
     PART_ROWS,
     PLACE,
     PUT_BACK,
@@ -65,7 +67,7 @@ def _set_rules(team, nodes, rules, own_rules):
         at = team[OTHER] if side else team[SUMMED]
         if at >= 0:
             curvature = np.float64(nodes[at, TOTAL] & 0xFFFFFFFF)
-            node_rules(rules, curvature, nodes[at, END] - nodes[at, START], own_rules[side])
+            node_rules(rules, curvature, nodes[at, COUNT], own_rules[side])
 
 
 @kernel
@@ -96,7 +98,7 @@ def _release(team, nodes, node_floats, free, kept_rows, growth):
         if at < 0 or nodes[at, SLOT] < 0:
             continue
         unwanted = growth != OBLIVIOUS and node_floats[at, GAIN] <= 0.0
-        if unwanted or nodes[at, END] - nodes[at, START] <= kept_rows:
+        if unwanted or nodes[at, COUNT] <= kept_rows:
             free[team[N_FREE]] = nodes[at, SLOT]
             team[N_FREE] += 1
             nodes[at, SLOT] = -1
@@ -161,6 +163,7 @@ def _make_children(nodes, node_floats, at, left, n_left, left_total, sign, l2):
     for child in (left, left + 1):
         nodes[child, START] = node[START] if child == left else middle
         nodes[child, END] = middle if child == left else node[END]
+        nodes[child, COUNT] = n_left if child == left else node[COUNT] - n_left
         nodes[child, TOTAL] = left_total if child == left else node[TOTAL] - left_total
         nodes[child, DEPTH] = node[DEPTH] + 1
         nodes[child, SLOT] = -1
@@ -181,8 +184,7 @@ def _plan_children(team, nodes, free, rules, growth, max_leaves, few_rows, kept_
     """Which child is summed, how, and where; or none, if neither may be split."""
     left = nodes[team[NODE], LEFT]
     right = left + 1
-    n_left = nodes[left, END] - nodes[left, START]
-    n_right = nodes[right, END] - nodes[right, START]
+    n_left, n_right = nodes[left, COUNT], nodes[right, COUNT]
     slot = nodes[team[NODE], SLOT]
     # (With one cut a level the depth is what ends a tree.)
     full = growth != OBLIVIOUS and team[N_SPLITS] + 1 >= max_leaves
@@ -202,7 +204,7 @@ def _plan_children(team, nodes, free, rules, growth, max_leaves, few_rows, kept_
         nodes[small, SLOT] = free[team[N_FREE]]
     team[SUMMED] = small
     team[OTHER] = large
-    team[BY_PARTS] = min(n_left, n_right) > few_rows
+    team[BY_PARTS] = nodes[small, END] - nodes[small, START] > few_rows
 
 
 @kernel
@@ -211,7 +213,7 @@ def _after_division(g, layout, how):
     team, nodes = g.team, g.nodes
     at = team[NODE]
     node = nodes[at]
-    n_rows = node[END] - node[START]
+    n_rows = node[COUNT]
     n_left = _place_parts(team, node, g.parts)
     if how.growth != OBLIVIOUS and min(n_left, n_rows - n_left) < g.rules[FEWEST]:
         node[PLACE] = -1
@@ -238,13 +240,13 @@ def _after_division(g, layout, how):
 
 @kernel
 def _choose(g, layout, how):
-    """Choose a node to split and prepare its division: the next step, or BEGIN if there is none."""
+    """Choose a node to split and prepare its division: the next step, OVER if there is none."""
     team, nodes = g.team, g.nodes
     if team[N_SPLITS] + 1 >= how.max_leaves:
-        return BEGIN
+        return OVER
     at = _next_node(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, how.growth == LEAFWISE)
     if at < 0:
-        return BEGIN
+        return OVER
     return _plan_division(g, layout, how, at)
 
 
@@ -296,11 +298,11 @@ def _set_level(g, layout, unit):
 
 @kernel
 def _next_of_level(g, layout, how):
-    """Divide the next node of a level, or search the next level: the next step, or BEGIN."""
+    """Divide the next node of a level, or search the next level: the next step."""
     team, nodes = g.team, g.nodes
     while team[N_SPLITS] < team[LEVEL_END]:
         at = team[N_SPLITS]
-        if nodes[at, END] > nodes[at, START]:
+        if nodes[at, COUNT] > 0:
             return _plan_division(g, layout, how, at)
         # Without rows, and so are its children.
         feature = layout.features[nodes[at, PLACE]]
@@ -314,7 +316,7 @@ def _next_of_level(g, layout, how):
         g.splits[at] = at
         team[N_SPLITS] += 1
     team[LEVEL_END] = 2 * team[LEVEL_END] + 1
-    return SEARCH_LEVEL if nodes[team[N_SPLITS], DEPTH] < g.rules[MAX_DEPTH] else BEGIN
+    return SEARCH_LEVEL if nodes[team[N_SPLITS], DEPTH] < g.rules[MAX_DEPTH] else OVER
 
 
 @kernel
@@ -327,7 +329,7 @@ def _has_sums_to_make(team, nodes, growth):
 
 @kernel
 def next_step(g, layout, how, unit, level):
-    """What follows the step that is done: the number of its tasks, 0 at the end."""
+    """What follows the step that is done: the number of its tasks."""
     team = g.team
     step = team[STEP]
     if step == BEGIN:
@@ -339,7 +341,7 @@ def next_step(g, layout, how, unit, level):
         step = SUM
     elif step == SEARCH_LEVEL:
         if level is not None:
-            step = _next_of_level(g, layout, how) if _set_level(g, layout, unit) else BEGIN
+            step = _next_of_level(g, layout, how) if _set_level(g, layout, unit) else OVER
     elif how.growth == OBLIVIOUS and step == SUM:
         step = SEARCH_LEVEL
     elif step == DIVIDE:
@@ -365,7 +367,5 @@ def next_step(g, layout, how, unit, level):
         for worker in range(len(g.cycles)):
             team[HAS_SUMMED + worker] = 0
     team[STEP] = step
-    if step == BEGIN:
-        return 0
     by_block = step in (SEARCH, RECOUNT, SEARCH_LEVEL)
     return len(layout.block_bins) if by_block else team[N_PARTS]

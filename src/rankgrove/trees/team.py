@@ -7,19 +7,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# The columns of the table of nodes: its rows, depth, packed sum and histogram; its best cut, and
-# its left child or 0; the right one comes next. Then the gain of the cut, and bounds of its value.
-START, END, DEPTH, TOTAL, SLOT, PLACE, BIN, KIND, LEFT, N_NODE_INTS = range(10)
+# The columns of the table of nodes: its stretch of rows and their number, depth, packed sum and
+# histogram; its best cut, and its left child or 0; the right one comes next. Then the gain of the
+# cut, and bounds of its value. What is decided depends on the number; how work is cut, on the
+# stretch: where rows are spread over several growers, the stretch holds only some of them.
+START, END, COUNT, DEPTH, TOTAL, SLOT, PLACE, BIN, KIND, LEFT, N_NODE_INTS = range(11)
 GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 
 # The places of what a team shares, each written often on a cache line of its own: tasks still to
-# take, tasks done, whether all is over. Then what the tasks are: the step that they make up; the
-# node that is divided; the one that is summed, and its sibling or -1; whether it is summed by parts
-# of its rows; the number and the size of the parts. Then what the leader keeps in mind: splits so
-# far, free histograms, and of the node being divided the packed sum that goes left; of a level of
-# an oblivious tree, where it ends, and whether missing values go left; what noise is drawn by. The
-# rest is one a thread: whether it has begun a histogram.
-TICKET, DONE, OVER = 0, 8, 16
+# take, tasks done, whether threads are to leave. Then what the tasks are: the step that they make
+# up; the node that is divided; the one that is summed, and its sibling or -1; whether it is summed
+# by parts of its rows; the number and the size of the parts. Then what the leader keeps in mind:
+# splits so far, free histograms, and of the node being divided the packed sum that goes left; of a
+# level of an oblivious tree, where it ends, and whether missing values go left; what noise is drawn
+# by. The rest is one per thread: whether it has begun a histogram.
+TICKET, DONE, LEAVE = 0, 8, 16
 STEP, NODE, SUMMED, OTHER, BY_PARTS, N_PARTS, PART_ROWS = range(24, 31)
 N_SPLITS, N_FREE, LEFT_TOTAL, LEVEL_END, MISSING, KEY = range(31, 37)
 HAS_SUMMED = 40
@@ -27,8 +29,9 @@ HAS_SUMMED = 40
 # The steps: sum the root, part by part; search it, or two children, block by block; divide the rows
 # of a node, part by part; search it again with its rows counted, if that leaves a child too small;
 # or put its rows back in order, and sum those of the smaller child if there are many. In an
-# oblivious tree the histograms of children are only made, and then a whole level is searched.
-BEGIN, SUM, SEARCH, DIVIDE, RECOUNT, PUT_BACK, SEARCH_LEVEL = range(7)
+# oblivious tree the histograms of children are only made, and then a whole level is searched. A
+# step may have no tasks; the tree is grown when the step is OVER.
+BEGIN, SUM, SEARCH, DIVIDE, RECOUNT, PUT_BACK, SEARCH_LEVEL, OVER = range(8)
 
 # How a tree grows: the best node next, the highest one next, or one cut a level.
 LEAFWISE, DEPTHWISE, OBLIVIOUS = range(3)
