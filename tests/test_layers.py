@@ -19,7 +19,7 @@ SOURCE = Path(rankgrove.__file__).parent
 
 # A part of the package may import from the rows above its own, and from itself.
 ROWS = (
-    ("errors", "_jit", "_version"),
+    ("errors", "rules", "_jit", "_version"),
     ("data",),
     ("metrics", "trees"),
     ("objectives",),
@@ -36,6 +36,7 @@ ALSO_IMPORTS: dict[str, set[str] | None] = {
     "": None,
     "cli": None,
     "_jit": {"errors"},
+    "rules": {"errors"},
     "__main__": {"cli"},
 }
 # What a part may not import though its row stands below.

@@ -405,7 +405,7 @@ def test_grades_without_a_threshold_are_refused_where_two_kinds_of_documents_cou
 )
 def test_bad_parameters_are_refused_by_name(parameters):
     (name,) = parameters
-    with pytest.raises(ParameterError, match=f"{name} of lambdamart must be .* Got "):
+    with pytest.raises(ParameterError, match=f"{name} must be .* Got "):
         LambdaMART(**parameters)
 
 

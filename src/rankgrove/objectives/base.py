@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, is_number
+from rankgrove.rules import check_options
 
 Floats = NDArray[np.float64]
 
-# The square of this is finite.
-_LARGEST = 1e150
+# The square of this is finite: a bound of what is squared.
+LARGEST = 1e150
 
 
 class Forces(ABC):
@@ -51,12 +51,6 @@ class Forces(ABC):
         raise NotImplementedError
 
 
-def positive(name: str, value: Any) -> None:
-    """Refuse what is no number above 0 whose square is finite."""
-    if not is_number(value) or not 0 < value < _LARGEST:
-        raise ParameterError(f"{name} must be a finite number above 0. Got {value!r}.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Objective(ABC):
     """What training minimises. A value: compare, hash, print it; it holds no state of a run."""
@@ -74,6 +68,9 @@ class Objective(ABC):
         "l2_documents": 50.0,
         "min_child_weight": 0.0,
     }
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @property
     def is_random(self) -> bool:

@@ -16,8 +16,9 @@ from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
 from rankgrove._jit.elementary import exponentials
 from rankgrove._jit.hashing import iteration_key, mix, share_of
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import DataError, ParameterError
-from rankgrove.objectives.base import Floats, Forces, Objective, positive
+from rankgrove.errors import DataError
+from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
+from rankgrove.rules import option
 
 _CHUNK_DOCUMENTS = 1 << 14
 
@@ -237,16 +238,13 @@ class Softmax(_Listwise):
     [-0.6667, 1.3333, -0.6667]
     """
 
-    sigma: float = 1.0
+    sigma: float = option(1.0, "what scores are multiplied by.", above=0, below=LARGEST)
 
     name: ClassVar[str] = "softmax"
     title: ClassVar[str] = "softmax cross-entropy"
     formula: ClassVar[str] = "-sum_i r_i * log(e^(sigma z_i) / sum_j e^(sigma z_j))"
     reference: ClassVar[str] = "Bruch et al. 2019; CatBoost's QuerySoftMax"
     what: ClassVar[int] = _SOFTMAX
-
-    def __post_init__(self) -> None:
-        positive(f"sigma of {self.name}", self.sigma)
 
     def targets(self, data: Dataset) -> Floats:
         if data.labels.min() < 0:
@@ -327,19 +325,16 @@ class Logistic(_Listwise):
     [-0.3333, 1.0, -0.3333, -0.3333]
     """
 
-    sigma: float = 1.0
-    balanced: bool = False
+    sigma: float = option(
+        1.0, "how steeply the chance of class 1 rises with the score.", above=0, below=LARGEST
+    )
+    balanced: bool = option(False, "Whether both classes of logistic weigh the same.")
 
     name: ClassVar[str] = "logistic"
     title: ClassVar[str] = "MART, two classes"
     formula: ClassVar[str] = "sum_i w_i log(1 + exp(-sigma y_i z_i)), y = 1 or -1"
     reference: ClassVar[str] = "Friedman 2001; Burges 2010, sections 6 and 6.1"
     what: ClassVar[int] = _TWO_CLASSES
-
-    def __post_init__(self) -> None:
-        positive(f"sigma of {self.name}", self.sigma)
-        if not isinstance(self.balanced, bool):
-            raise ParameterError(f"balanced must be True or False. Got {self.balanced!r}.")
 
     def targets(self, data: Dataset) -> Floats:
         positive = _two_classes(data)

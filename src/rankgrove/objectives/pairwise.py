@@ -9,7 +9,7 @@ label i > label j, and differ in the weight of a pair only:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,29 +18,21 @@ from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove._jit.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, is_number, unknown_name, whole_number
+from rankgrove.errors import ParameterError, parameter
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.spec import METRICS, parse_metric
-from rankgrove.objectives.base import (
-    Floats,
-    Forces,
-    Objective,
-    positive,
-)
+from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
 from rankgrove.objectives.custom import CustomForces
 from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.plain_pairs import push_plain
 from rankgrove.objectives.weights import WITH_DELTAS, PairWeights, weigh_pairs
+from rankgrove.rules import AUTO, option
 
 Noise = Literal["none", "logistic", "gaussian"]
-NOISES: tuple[str, ...] = get_args(Noise)
 _NOISE_KINDS = {"none": NO_NOISE, "logistic": LOGISTIC, "gaussian": GAUSSIAN}
-
-# A default that depends on other parameters. No value has it once it is made.
-_SETTLED_LATER: Any = "auto"
 
 # Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs. Small
 # data are cut into 8 chunks, so that threads end at about the same time.
@@ -85,31 +77,20 @@ class Pairwise(Objective):
         How many rankings with noise are averaged; without noise there is one.
     """
 
-    sigma: float = 1.0
-    truncation: int | None = None
-    normalise: bool = False
-    noise: Noise = "none"
-    noise_scale: float = 1.0
-    neighbours: int | Literal["all"] = "all"
-    permutations: int = 1
-
-    def __post_init__(self) -> None:
-        positive(f"sigma of {self.name}", self.sigma)
-        positive(f"noise_scale of {self.name}", self.noise_scale)
-        if self.noise not in NOISES:
-            raise unknown_name(f"noise of {self.name}", str(self.noise), NOISES)
-        whole_number(f"permutations of {self.name}", self.permutations, 1)
-        if self.neighbours != "all":
-            whole_number(f"neighbours of {self.name}", self.neighbours, 1, also="all")
-        if self.truncation is not None:
-            whole_number(
-                f"truncation of {self.name}", self.truncation, 1,
-                also="None for the metric's own cut-off",
-            )  # fmt: skip
-        if not isinstance(self.normalise, bool):
-            raise ParameterError(
-                f"normalise of {self.name} must be True or False. Got {self.normalise!r}."
-            )
+    sigma: float = option(1.0, "Steepness of the logistic curve of a pair.", above=0, below=LARGEST)
+    truncation: int | None = option(
+        None,
+        "How deep the better-ranked document of a pair may stand.",
+        least=1,
+        none="the metric's own cut-off",
+    )
+    normalise: bool = option(False, "Scale the forces of each query to a comparable size.")
+    noise: Noise = option("none", "Noise that rankings are drawn with.")
+    noise_scale: float = option(1.0, "Scale of that noise.", above=0, below=LARGEST)
+    neighbours: int | Literal["all"] = option(
+        "all", "How many ranks the documents of a pair may be apart.", least=1
+    )
+    permutations: int = option(1, "Rankings that are drawn with noise.", least=1)
 
     @property
     def is_random(self) -> bool:
@@ -170,7 +151,9 @@ class RankMART(Pairwise):
 class _ByMetric(Pairwise):
     """Pairs weighted by the swap delta of a metric that can be chosen."""
 
-    metric: str | Metric = "ndcg"
+    metric: str | Metric = option(
+        "ndcg", "What the objective optimises, with its cut-off.", metavar="METRIC"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,7 +205,7 @@ class YetiRank(Pairwise):
     10
     """
 
-    decay: float = 0.85
+    decay: float = option(0.85, "Base of YetiRank's discount.", above=0, below=1)
     noise: Noise = "logistic"
     neighbours: int | Literal["all"] = 1
     permutations: int = 10
@@ -234,13 +217,6 @@ class YetiRank(Pairwise):
         "* log(1 + exp(-sigma (z_i - z_j)))"
     )
     reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, section 2.3"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not is_number(self.decay) or not 0 < self.decay < 1:
-            raise ParameterError(
-                f"decay of yetirank must be a number between 0 and 1. Got {self.decay!r}."
-            )
 
     @property
     def _weighs_by(self) -> Metric | None:
@@ -263,8 +239,16 @@ class YetiLoss(_ByMetric):
     """
 
     noise: Noise = "logistic"
-    neighbours: int | Literal["all"] = _SETTLED_LATER
-    permutations: int = _SETTLED_LATER
+    neighbours: int | Literal["all"] = option(
+        AUTO,
+        auto="all, or 1 for a metric that is a function",
+        settle=lambda loss: 1 if isinstance(parse_metric(loss.metric), Custom) else "all",
+    )
+    permutations: int = option(
+        AUTO,
+        auto="3 where all pairs count, 10 else",
+        settle=lambda loss: 3 if loss.neighbours == "all" else 10,
+    )
 
     name: ClassVar[str] = "yetiloss"
     title: ClassVar[str] = "YetiLoss"
@@ -272,14 +256,6 @@ class YetiLoss(_ByMetric):
         "sum_ij E[|swap delta_ij| 1{neighbours}] * log(1 + exp(-sigma (z_i - z_j)))"
     )
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
-
-    def __post_init__(self) -> None:
-        if self.neighbours == _SETTLED_LATER:
-            slow = isinstance(known_metric(self.metric, self.name), Custom)
-            object.__setattr__(self, "neighbours", 1 if slow else "all")
-        if self.permutations == _SETTLED_LATER:
-            object.__setattr__(self, "permutations", 3 if self.neighbours == "all" else 10)
-        super().__post_init__()
 
 
 class PairForces(Forces):
@@ -381,6 +357,7 @@ def known_metric(spec: str | Metric, objective: str) -> Metric:
     if not isinstance(metric, WITH_DELTAS):
         known = [name for name, kind in METRICS.items() if issubclass(kind, WITH_DELTAS)]
         raise ParameterError(
-            f"the metric of {objective} must be one of {', '.join(known)}. Got {metric}."
+            f"the {parameter('metric')} of {objective} must be one of {', '.join(known)}. Got "
+            f"{metric}."
         )
     return metric

@@ -33,17 +33,12 @@ from rankgrove._jit.elementary import (
 from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, is_number, whole_number
 from rankgrove.metrics.base import Metric, Rankings
-from rankgrove.objectives.base import (
-    Floats,
-    Forces,
-    Objective,
-    positive,
-)
+from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
 from rankgrove.objectives.deltas import CASCADE, PRECISION
 from rankgrove.objectives.pairwise import known_metric
 from rankgrove.objectives.weights import PairWeights, weigh_pairs
+from rankgrove.rules import option
 
 # Documents further away than this many sigma do not count: e^-24.5 is 2e-11.
 _FAR = 7.0
@@ -285,12 +280,20 @@ class StochasticRank(Objective):
     1
     """
 
-    metric: str | Metric = "ndcg"
-    sigma: float = 1.0
-    samples: int = 1
-    mu: float = 0.0
-    nu: float = 0.01
-    projection: float = 1.0
+    metric: str | Metric = option(
+        "ndcg", "What the objective optimises, with its cut-off.", metavar="METRIC"
+    )
+    sigma: float = option(1.0, "the scale of the noise.", above=0, below=LARGEST)
+    samples: int = option(1, "Draws of StochasticRank's noise.", least=1)
+    mu: float = option(
+        0.0, "How far StochasticRank moves good documents down, in sigma per grade.", least=0
+    )
+    nu: float = option(
+        0.01, "Added to the length of scores in StochasticRank's scale-free step.", least=0
+    )
+    projection: float = option(
+        1.0, "How much of a step StochasticRank takes out along the scores.", least=0
+    )
 
     name: ClassVar[str] = "stochasticrank"
     title: ClassVar[str] = "StochasticRank"
@@ -298,15 +301,8 @@ class StochasticRank(Objective):
     reference: ClassVar[str] = "Ustimenko and Prokhorenkova 2020; Lyzhin et al. 2022, section 2.3"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "metric", known_metric(self.metric, self.name))
-        positive(f"sigma of {self.name}", self.sigma)
-        whole_number(f"samples of {self.name}", self.samples, 1)
-        for name in ("mu", "nu", "projection"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 <= value < math.inf:
-                raise ParameterError(
-                    f"{name} of {self.name} must be a finite number, 0 or more. Got {value!r}."
-                )
 
     @property
     def is_random(self) -> bool:

@@ -1,0 +1,227 @@
+"""What a parameter may be, and what it is for: said once, at its field.
+
+A parameter is a field of a dataclass that `option` makes. Its type says whether it is a number, a
+whole one, a flag or one of some words, and whether it may be None; its `Rule` says the rest. All
+checks, messages, `--help`, the parameters of estimators and docs/parameters.md are made from these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from rankgrove.errors import is_number, parameter, refusal, unknown_name, whole_number, word
+
+# The value of a parameter that is left to training: `resolve` finds what it comes to.
+AUTO: Literal["auto"] = "auto"
+Auto = Literal["auto"]
+
+_UNIONS = (Union, UnionType)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is said of a parameter at its field.
+
+    Attributes
+    ----------
+    help
+        What it is, in a sentence or two.
+    more
+        What a user should know besides: for the documents, not for `--help`.
+    panel
+        The heading that it stands under.
+    least, above, most, below
+        The bounds of a number: itself allowed or not.
+    auto, none
+        What `auto` comes to, and what None means.
+    metavar
+        What stands for the value in `--help`, where the type does not say it.
+    check
+        Refuses a value, by its name and itself, where the type and bounds do not say it all.
+    settle
+        What `auto` comes to, from the other parameters of the same value.
+    """
+
+    help: str
+    more: str = ""
+    panel: str = ""
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    auto: str = ""
+    none: str = ""
+    metavar: str = ""
+    check: Callable[[str, Any], None] | None = None
+    settle: Callable[[Any], Any] | None = None
+
+
+def option(default: Any, help: str = "", **rule: Any) -> Any:
+    """A field with a default and a `Rule`; what it leaves out is that of the base class."""
+    return field(default=default, metadata={**rule, **({"help": help} if help else {})})
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a value is left to training."""
+    return isinstance(value, str) and value == AUTO
+
+
+@dataclass(frozen=True)
+class Option:
+    """A parameter: its name, its type, its default and its rule."""
+
+    name: str
+    hint: Any
+    default: Any
+    rule: Rule
+
+    @cached_property
+    def types(self) -> tuple[Any, ...]:
+        """What its type is one of."""
+        return get_args(self.hint) if get_origin(self.hint) in _UNIONS else (self.hint,)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words that it may be, but for `auto`."""
+        several = (get_args(part) for part in self.types if get_origin(part) is Literal)
+        return tuple(name for names in several for name in names if name != AUTO)
+
+    @property
+    def takes_none(self) -> bool:
+        return NoneType in self.types
+
+    @property
+    def is_number(self) -> bool:
+        return int in self.types or float in self.types
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that breaks the rule."""
+        rule = self.rule
+        if (value is None and self.takes_none) or (is_auto(value) and self.default == AUTO):
+            return
+        if rule.check is not None:
+            rule.check(self.name, value)
+        elif bool in self.types:
+            if not isinstance(value, bool):
+                raise refusal(self.name, f"be {word(True)} or {word(False)}", value)
+        elif isinstance(value, str) and value in self.words:
+            return
+        elif not self.is_number and self.words:
+            none = [word(None)] if self.takes_none else []
+            raise unknown_name(parameter(self.name), str(value), [*self.words, *none])
+        elif float in self.types:
+            self._check_finite(value)
+        elif int in self.types:
+            least = int(rule.least) if rule.least is not None else 0
+            most = None if rule.most is None else int(rule.most)
+            whole_number(self.name, value, least, most, also=self._others)
+
+    def _check_finite(self, value: Any) -> None:
+        rule, numbers = self.rule, is_number(value) and math.isfinite(value)
+        bounds = [
+            (rule.above, "above {:g}", lambda bound: value > bound),
+            (rule.least, "{:g} or more", lambda bound: value >= bound),
+            (rule.most, "at most {:g}", lambda bound: value <= bound),
+            (rule.below, "below {:g}", lambda bound: value < bound),
+        ]
+        given = [entry for entry in bounds if entry[0] is not None]
+        if not numbers or not all(holds(bound) for bound, _, holds in given):
+            text = " and ".join(words.format(bound) for bound, words, _ in given)
+            others = f", or {self._others}" if self._others else ""
+            raise refusal(self.name, f"be a finite number {text}{others}", value)
+
+    @property
+    def _others(self) -> str:
+        """What it may be besides a number, in words."""
+        none = f"{word(None)}{self.rule.none and f' for {self.rule.none}'}"
+        return " or ".join([*self.words, *([none] if self.takes_none else [])])
+
+    @property
+    def default_text(self) -> str:
+        """What it is by default, in words."""
+        if is_auto(self.default):
+            return self.rule.auto
+        if self.default is None:
+            return self.rule.none or "none"
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        if isinstance(self.default, tuple):
+            return ",".join(map(str, self.default))
+        return f"{self.default:g}" if is_number(self.default) else str(self.default)
+
+
+@cache
+def options_of(kind: type) -> dict[str, Option]:
+    """The parameters of a dataclass by name; what a field does not say, that of a base class does.
+
+    >>> @dataclass
+    ... class Cut:
+    ...     k: int = option(10, "How deep.", least=1)
+    >>> options_of(Cut)["k"].default_text
+    '10'
+    """
+    hints, found = get_type_hints(kind), {}
+    for entry in fields(kind):
+        rule: dict[str, Any] = {}
+        for base in reversed(kind.__mro__):
+            own = getattr(base, "__dataclass_fields__", {}).get(entry.name)
+            rule |= {} if own is None else own.metadata
+        found[entry.name] = Option(entry.name, hints[entry.name], entry.default, Rule(**rule))
+    return found
+
+
+def check_options(value: Any, but: Container[str] = ()) -> None:
+    """Refuse a dataclass with a parameter that breaks its rule; settle what follows from others."""
+    for name, entry in options_of(value.__class__).items():
+        if name in but:
+            continue
+        if entry.rule.settle is not None and is_auto(getattr(value, name)):
+            object.__setattr__(value, name, entry.rule.settle(value))
+        entry.check(getattr(value, name))
+
+
+def with_options(options: Mapping[str, Option]) -> Callable[[type], type]:
+    """Give a class these parameters as fields, before it becomes a dataclass."""
+
+    def add(kind: type) -> type:
+        for name, entry in options.items():
+            kind.__annotations__[name] = entry.hint
+            setattr(kind, name, option(entry.default, **vars(entry.rule)))
+        return kind
+
+    return add
+
+
+def union_of(kinds: Mapping[str, type], panel: str) -> dict[str, Option]:
+    """The parameters that any of several dataclasses has, each left open by default.
+
+    One that means something else to some of them says so.
+    """
+    found: dict[str, dict[str, Option]] = {}
+    for owner, kind in kinds.items():
+        for name, entry in options_of(kind).items():
+            found.setdefault(name, {})[owner] = entry
+    return {name: _merged(name, owners, panel) for name, owners in found.items()}
+
+
+def _merged(name: str, owners: Mapping[str, Option], panel: str) -> Option:
+    first = next(iter(owners.values()))
+    meanings: dict[str, list[str]] = {}
+    for owner, entry in owners.items():
+        meanings.setdefault(entry.rule.help, []).append(owner)
+    usual, *others = meanings
+    text = " ".join([usual, *(f"Of {' and '.join(meanings[other])}: {other}" for other in others)])
+    defaults = {entry.default_text for entry in owners.values()}
+    rule = dataclasses.replace(
+        first.rule, help=text, panel=panel, settle=None,
+        auto=defaults.pop() if len(defaults) == 1 else "the objective's own",
+    )  # fmt: skip
+    hints = [part for entry in owners.values() for part in entry.types]
+    return Option(name, reduce(or_, [*hints, Auto]), AUTO, rule)
