@@ -49,14 +49,41 @@ def test_sizes_of_queries_may_be_a_path(tmp_path):
     np.testing.assert_array_equal(data.offsets, [0, 1, 3])
 
 
+NUMBERS = {"weight": "weights", "base_score": "base_scores", "document_weight": "document_weights"}
+
+
+@pytest.mark.parametrize(("option", "field"), NUMBERS.items())
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_what_letor_text_has_no_place_for_comes_from_files_beside_it(tmp_path, option, field, name):
+    data = Dataset.from_arrays(np.eye(3), [1, 0, 2], qid=[7, 8, 7], split_queries="group")
+    path = tmp_path / name
+    write_data(data, path)
+    (tmp_path / "a.txt.side").write_text("0.5\n0.5\n4\n")
+    for place in (".side", tmp_path / "a.txt.side"):
+        read = read_data(path, **{option: place})
+        assert getattr(read, field).tolist() == ([0.5, 4] if field == "weights" else [0.5, 0.5, 4])
+    with pytest.raises(DataError, match=f"^{option} must name a file beside .*a.txt"):
+        read_data(path, **{option: ".other"})
+
+
+def test_numbers_beside_letor_text_follow_the_order_of_its_lines(tmp_path):
+    (tmp_path / "a.txt").write_text("0 qid:7 1:1\n0 qid:8 1:1\n0 qid:7 1:1\n")
+    (tmp_path / "a.txt.init").write_text("1\n2\n3\n")
+    read = read_data(tmp_path / "a.txt", base_score=".init", split_queries="group")
+    assert read.base_scores.tolist() == [1, 3, 2]
+    (tmp_path / "a.txt.init").write_text("1\n2\n")
+    with pytest.raises(DataError, match="base_scores must have one entry a document, 3"):
+        read_data(tmp_path / "a.txt", base_score=".init", split_queries="group")
+
+
 def test_tables_lose_nothing_and_letor_names_what_it_loses():
     data = Dataset.from_arrays(
         np.ones((2, 5)), [1, 0], group=[2], weights=[2.0], base_scores=[1.0, 2.0],
-        feature_names=list("abcde"),
+        document_weights=[1.0, 2.0], feature_names=list("abcde"),
     )  # fmt: skip
     assert losses(data, "a.csv") == losses(data, "a.parquet") == []
-    assert len(losses(data, "a.txt")) == 3
-    assert "a, b, c, ..." in losses(data, "a.txt")[2]
+    assert len(losses(data, "a.txt")) == 4
+    assert "a, b, c, ..." in losses(data, "a.txt")[3]
     assert losses(Dataset.from_arrays([[1.0]], [1], group=[1]), "a.txt") == []
 
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from rankgrove.data.dataset import Dataset
 
-ALL_ROLES = {"weight": "weight", "base_score": "base_score", "document_id": "document_id"}
+ALL_ROLES = {name: name for name in ("weight", "base_score", "document_id", "document_weight")}
 
 
 def assert_identical(got, expected):
     for name in ("features", "labels", "offsets", "query_ids", "weights", "base_scores",
-                 "document_ids"):  # fmt: skip
+                 "document_ids", "document_weights"):  # fmt: skip
         left, right = getattr(got, name), getattr(expected, name)
         if right is None:
             assert left is None, name
@@ -41,5 +41,6 @@ def full_dataset(query_ids="integers", n_queries=40, seed=0):
         weights=rng.random(n_queries) + 0.1,
         base_scores=rng.normal(size=n) / 3,
         document_ids=np.array([f'd"{number:04d}' for number in range(n)]),
+        document_weights=rng.random(n) * 2,
         feature_names=["a", "b b", "c,c", 'd"d', "é"],
     )

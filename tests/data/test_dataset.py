@@ -280,17 +280,35 @@ def test_weights_of_rows_are_taken_if_they_agree_in_each_query():
 
 def test_weights_that_differ_in_a_query_are_refused():
     refused(
-        "weights must be one a query, or the same for all rows of a query. "
-        "Got a different one at row 1.",
+        "weights must be one per query, or the same for all rows of a query. Got a different one "
+        "at row 1: weights of single documents are document_weights.",
         [[1.0]] * 3, [0] * 3, qid=[1, 1, 2], weights=[3, 5, 4],
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("weights", [[-1.0, 1.0], [np.nan, 1.0], [np.inf, 1.0], [0.0, 0.0]])
 def test_impossible_weights_are_refused(weights):
+    got = f"Got {np.min(weights)} to {np.max(weights)}."
     refused(
-        "query weights must be finite, 0 or more, and not all 0.",
+        f"query weights must be finite, 0 or more, and not all 0. {got}",
         [[1.0]] * 3, [0] * 3, qid=[1, 1, 2], weights=weights,
+    )  # fmt: skip
+    refused(
+        f"document weights must be finite, 0 or more, and not all 0. {got}",
+        [[1.0]] * 2, [0] * 2, qid=[1, 1], document_weights=weights,
+    )  # fmt: skip
+
+
+def test_document_weights_go_with_their_documents():
+    data = Dataset.from_arrays(
+        [[0.0], [1.0], [2.0]], [0] * 3, qid=[1, 2, 1], document_weights=[1, 2, 3],
+        split_queries="group",
+    )  # fmt: skip
+    assert data.document_weights.tolist() == [1.0, 3.0, 2.0]
+    assert data.take_queries([1]).document_weights.tolist() == [2.0]
+    refused(
+        "document_weights must have one entry a document, 2. Got (1,).",
+        [[1.0]] * 2, [0] * 2, qid=[1, 1], document_weights=[1],
     )  # fmt: skip
 
 

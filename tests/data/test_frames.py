@@ -59,10 +59,10 @@ def test_to_frame_gives_the_native_type_with_float32_features_and_no_null():
 
 def test_to_frame_orders_and_names_the_columns_as_asked():
     data = full_dataset()
-    names = ["label", "qid", "weight", "base_score", "document_id", *data.feature_names]
+    names = ["label", "qid", *ALL_ROLES, *data.feature_names]
     assert to_frame(data, "polars").columns == names
     frame = to_frame(data, "polars", label="y", qid="q", weight=None, base_score=None,
-                     document_id="id")  # fmt: skip
+                     document_id="id", document_weight=None)  # fmt: skip
     assert frame.columns == ["y", "q", "id", *data.feature_names]
 
 
@@ -232,11 +232,12 @@ def test_neither_qid_nor_group_is_refused():
         from_frame(pl.DataFrame({"label": [1], "x": [1.0]}), qid=None)
 
 
-@pytest.mark.parametrize("role", ["label", "qid", "weight", "base_score", "document_id"])
+@pytest.mark.parametrize("role", ["label", "qid", *ALL_ROLES])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_missing_entry_in_a_role_is_refused_with_its_row(backend, role):
     columns = {"label": [1.0, 0.0, 1.0], "qid": [1, 1, 2], "weight": [1.0, 1.0, 2.0],
-               "base_score": [0.0, 0.0, 0.0], "document_id": ["a", "b", "c"]}  # fmt: skip
+               "base_score": [0.0, 0.0, 0.0], "document_id": ["a", "b", "c"],
+               "document_weight": [1.0, 2.0, 3.0]}  # fmt: skip
     columns[role] = [columns[role][0], columns[role][1], None]
     message = f"the {role} column '{role}' must have no missing entry. Got one at row 2"
     with pytest.raises(DataError, match=message):
@@ -309,7 +310,8 @@ def test_ids_that_are_objects_are_written_if_they_are_of_one_plain_type():
 def test_a_split_query_is_refused_or_grouped_with_all_its_columns(backend):
     columns = {"label": [0, 1, 2, 3], "qid": ["b", "a", "b", "a"], "x": [0.0, 1.0, 2.0, 3.0],
                "weight": [5.0, 6.0, 5.0, 6.0], "base_score": [0.0, 0.1, 0.2, 0.3],
-               "document_id": [10, 11, 12, 13]}  # fmt: skip
+               "document_id": [10, 11, 12, 13],
+               "document_weight": [1.0, 2.0, 3.0, 4.0]}  # fmt: skip
     frame = frame_of(backend, columns)
     with pytest.raises(DataError, match="query 'b' is split"):
         from_frame(frame, **ALL_ROLES)
@@ -318,6 +320,7 @@ def test_a_split_query_is_refused_or_grouped_with_all_its_columns(backend):
     assert data.features[:, 0].tolist() == data.labels.tolist() == [0, 2, 1, 3]
     assert data.base_scores.tolist() == [0.0, 0.2, 0.1, 0.3]
     assert data.document_ids.tolist() == [10, 12, 11, 13]
+    assert data.document_weights.tolist() == [1.0, 3.0, 2.0, 4.0]
     assert data.weights.tolist() == [5.0, 6.0]
 
 

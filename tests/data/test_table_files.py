@@ -78,8 +78,8 @@ def test_a_file_without_a_header_names_its_columns_by_position(tmp_path, suffix)
     path = tmp_path / f"data.{suffix}"
     write_table(data, path, header=False)
     back = read_table(path, header=False, label="0", qid="1", weight="2", base_score="3",
-                      document_id="4")  # fmt: skip
-    assert back.feature_names == ("5", "6", "7", "8", "9")
+                      document_id="4", document_weight="5")  # fmt: skip
+    assert back.feature_names == ("6", "7", "8", "9", "10")
     np.testing.assert_array_equal(back.features, data.features)
     with pytest.raises(DataError, match=r"the label column must be one of 0, 1, 2, .* Got 'label'"):
         read_table(path, header=False)

@@ -85,6 +85,7 @@ def _role_options(data: Dataset) -> list[str]:
     """The options that read back what a table holds besides labels, queries and features."""
     parts = {
         "--weight weight": data.weights,
+        "--document-weight document_weight": data.document_weights,
         "--base-score base_score": data.base_scores,
         "--document-ids": data.document_ids,
     }

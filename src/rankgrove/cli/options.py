@@ -43,14 +43,21 @@ def _column(help: str) -> Any:
     return typer.Option(metavar="NAME", help=help, rich_help_panel=_TABLES)
 
 
+def _numbers(what: str) -> Any:
+    return typer.Option(
+        metavar="NAME",
+        help=f"{what}: a table's column; for LETOR text a file with one number per line, or a "
+        f"suffix as .init of the file beside it.",
+        rich_help_panel=_ANY,
+    )
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a data file is to be read; None leaves it to the reader."""
 
     label: Annotated[str | None, _column("Column of labels; 'label' by default.")] = None
     qid: Annotated[str | None, _column("Column of query ids; 'qid' by default.")] = None
-    weight: Annotated[str | None, _column("Column of query weights.")] = None
-    base_score: Annotated[str | None, _column("Column of base scores.")] = None
     document_id: Annotated[str | None, _column("Column of document ids.")] = None
     features: Annotated[
         str | None,
@@ -75,6 +82,11 @@ class Reading:
     n_features: Annotated[
         int | None,
         typer.Option(metavar="N", help="Number of features.", rich_help_panel=_LETOR),
+    ] = None
+    weight: Annotated[str | None, _numbers("Query weights")] = None
+    base_score: Annotated[str | None, _numbers("Base scores, what an earlier model gave")] = None
+    document_weight: Annotated[
+        str | None, _numbers("Document weights, by which the cost of each counts")
     ] = None
     document_ids: Annotated[
         bool | None,

@@ -52,6 +52,7 @@ class ColumnOptions:
     weight: str | None
     base_score: str | None
     document_id: str | None
+    document_weight: str | None
     features: Sequence[str] | None
     split_queries: SplitQueries
 
@@ -88,6 +89,7 @@ class ColumnOptions:
             "weight": self.weight,
             "base_score": self.base_score,
             "document_id": self.document_id,
+            "document_weight": self.document_weight,
         }
         roles = {role: name for role, name in asked.items() if name is not None}
         if len(set(roles.values())) != len(roles):
@@ -139,6 +141,7 @@ def build_dataset(
         "weights": floats("weight", np.float64),
         "base_scores": floats("base_score", np.float64),
         "document_ids": ids("document_id"),
+        "document_weights": floats("document_weight", np.float64),
     }
     if queries.order is not None:
         rows = {key: None if v is None else v[queries.order] for key, v in rows.items()}
@@ -160,6 +163,7 @@ def role_arrays(
     weight: str | None,
     base_score: str | None,
     document_id: str | None,
+    document_weight: str | None,
 ) -> dict[str, NDArray[Any]]:
     """The columns of a Dataset that are not features, by name, in the order they are written."""
     weights = None if data.weights is None else np.repeat(data.weights, data.group)
@@ -169,6 +173,7 @@ def role_arrays(
         "weight": (weight, weights),
         "base_score": (base_score, data.base_scores),
         "document_id": (document_id, data.document_ids),
+        "document_weight": (document_weight, data.document_weights),
     }
     written = [(name, array) for name, array in arrays.values() if name and array is not None]
     refuse_repeats(

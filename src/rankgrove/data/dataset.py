@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from rankgrove.data.describe import Description
 
 
+# The fields with one entry per document.
+_BY_DOCUMENT = ("labels", "base_scores", "document_ids", "document_weights")
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Judged documents of many queries. Immutable: its arrays refuse writes.
@@ -36,11 +40,14 @@ class Dataset:
     weights
         One a query, float64, or None for all equal.
     base_scores
-        One a document, float64: what an earlier model gave it, or None.
+        One per document, float64: what an earlier model gave it, or None.
     document_ids
-        One a document, or None.
+        One per document, or None.
     feature_names
-        One a feature.
+        One per feature.
+    document_weights
+        One per document, float64, or None for all equal: how much its part of the cost counts. A
+        pair counts the product of the two. Metrics of whole rankings have no use for them.
     """
 
     features: NDArray[np.float32]
@@ -51,6 +58,7 @@ class Dataset:
     base_scores: NDArray[np.float64] | None = None
     document_ids: NDArray[Any] | None = None
     feature_names: tuple[str, ...] = ()
+    document_weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -66,9 +74,8 @@ class Dataset:
         if len(set(self.feature_names)) != n_features:
             twice = next(n for i, n in enumerate(self.feature_names) if n in self.feature_names[:i])
             raise DataError(f"feature_names must differ from each other. Got {twice!r} twice.")
-        _check_length("labels", self.labels, n_rows, "document")
-        _check_length("base_scores", self.base_scores, n_rows, "document")
-        _check_length("document_ids", self.document_ids, n_rows, "document")
+        for name in _BY_DOCUMENT:
+            _check_length(name, getattr(self, name), n_rows, "document")
         n_queries = len(self.offsets) - 1
         _check_length("query_ids", self.query_ids, n_queries, "query")
         _check_length("weights", self.weights, n_queries, "query")
@@ -81,10 +88,8 @@ class Dataset:
             )
         _check_finite("label", self.labels, self)
         _check_finite("base score", self.base_scores, self)
-        if self.weights is not None and not (
-            np.all(np.isfinite(self.weights)) and np.all(self.weights >= 0) and self.weights.any()
-        ):
-            raise DataError("query weights must be finite, 0 or more, and not all 0.")
+        _check_weights("query", self.weights)
+        _check_weights("document", self.document_weights)
         for array in self._arrays():
             array.flags.writeable = False
 
@@ -95,16 +100,9 @@ class Dataset:
             array.flags.writeable = False
 
     def _arrays(self) -> list[NDArray[Any]]:
-        fields = (
-            self.features,
-            self.labels,
-            self.offsets,
-            self.query_ids,
-            self.weights,
-            self.base_scores,
-            self.document_ids,
-        )
-        return [array for array in fields if array is not None]
+        names = ("features", "offsets", "query_ids", "weights", *_BY_DOCUMENT)
+        arrays = [getattr(self, name) for name in names]
+        return [array for array in arrays if array is not None]
 
     @classmethod
     def from_arrays(
@@ -120,6 +118,7 @@ class Dataset:
         base_scores: ArrayLike | None = None,
         document_ids: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
+        document_weights: ArrayLike | None = None,
     ) -> Dataset:
         """A Dataset from NumPy arrays, lists or a scipy.sparse matrix.
 
@@ -136,8 +135,8 @@ class Dataset:
         absent
             What an absent entry of a sparse matrix means: 0.0, or nan for missing.
         weights
-            One a query. One a row is accepted too if it is the same within each query.
-        base_scores, document_ids, feature_names
+            One per query. One per row is accepted too if it is the same within each query.
+        base_scores, document_ids, feature_names, document_weights
             See the class.
 
         >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=[5, 5, 6])
@@ -150,14 +149,13 @@ class Dataset:
         order = queries.order
         rows = {
             "labels": as_floats(labels, "labels", np.float32),
-            "base_scores": None
-            if base_scores is None
-            else as_floats(base_scores, "base_scores", np.float64),
+            "base_scores": _float64_or_none(base_scores, "base_scores"),
+            "document_weights": _float64_or_none(document_weights, "document_weights"),
             "document_ids": None
             if document_ids is None
             else as_ids(document_ids, "document_ids").copy(),
         }
-        query_weights = None if weights is None else as_floats(weights, "weights", np.float64)
+        query_weights = _float64_or_none(weights, "weights")
         if order is not None:
             matrix = matrix[order]
             for name, values in rows.items():
@@ -165,7 +163,7 @@ class Dataset:
                 rows[name] = None if values is None else values[order]
         if query_weights is not None and len(query_weights) == n_rows != len(queries.ids):
             ordered = query_weights if order is None else query_weights[order]
-            query_weights = _weights_of_queries(ordered, queries.offsets)
+            query_weights = weights_of_queries(ordered, queries.offsets)
         return cls(
             features=matrix,
             offsets=queries.offsets,
@@ -240,15 +238,14 @@ class Dataset:
             rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
             rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        by_document = {name: getattr(self, name) for name in _BY_DOCUMENT}
         return replace(
             self,
             features=self.features[rows],
-            labels=self.labels[rows],
             offsets=offsets,
             query_ids=self.query_ids[chosen],
             weights=None if self.weights is None else self.weights[chosen],
-            base_scores=None if self.base_scores is None else self.base_scores[rows],
-            document_ids=None if self.document_ids is None else self.document_ids[rows],
+            **{name: values[rows] for name, values in by_document.items() if values is not None},
         )
 
     def split(self, *fractions: float, seed: int = 0) -> tuple[Dataset, ...]:
@@ -360,18 +357,32 @@ def _check_range(source: Any, converted: NDArray[np.float32]) -> None:
         )
 
 
-def _weights_of_queries(
+def weights_of_queries(
     weights: NDArray[np.float64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """One weight a query from one a row, which must agree within each query."""
+    """One weight per query from one per row, which must agree within each query."""
     first = weights[offsets[:-1]]
     differs = weights != np.repeat(first, np.diff(offsets))
     if differs.any():
         raise DataError(
-            f"weights must be one a query, or the same for all rows of a query. "
-            f"Got a different one at row {int(differs.argmax())}."
+            f"weights must be one per query, or the same for all rows of a query. Got a different "
+            f"one at row {int(differs.argmax())}: weights of single documents are "
+            f"document_weights."
         )
     return first
+
+
+def _float64_or_none(values: ArrayLike | None, name: str) -> NDArray[np.float64] | None:
+    return None if values is None else as_floats(values, name, np.float64)
+
+
+def _check_weights(unit: str, weights: NDArray[np.float64] | None) -> None:
+    if weights is None or (np.isfinite(weights).all() and weights.min() >= 0 and weights.any()):
+        return
+    raise DataError(
+        f"{unit} weights must be finite, 0 or more, and not all 0. Got {weights.min()} to "
+        f"{weights.max()}."
+    )
 
 
 def _check_length(name: str, values: NDArray[Any] | None, expected: int, unit: str) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.frames import read_table, write_table
-from rankgrove.data.letor import read_letor, write_letor
+from rankgrove.data.letor import file_beside, read_letor, write_letor
 from rankgrove.data.streams import LineReader, format_and_compression, open_for_reading
 from rankgrove.errors import DataError, ParameterError, ParseError, parameter
 
@@ -28,7 +28,14 @@ _TABLES: dict[str, FileFormat] = {".csv": "csv", ".tsv": "tsv", ".parquet": "par
 
 # What only one kind of reader takes. A table's document ids are a column with a name.
 _LETOR_OPTIONS = ("index_base", "absent", "n_features", "feature_names")
-_TABLE_OPTIONS = ("label", "qid", "weight", "base_score", "document_id", "features", "header")
+_TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header")
+
+# What a table has in columns and LETOR text in files beside it, with the argument of `read_letor`.
+_BESIDE = {
+    "weight": "weights",
+    "base_score": "base_scores",
+    "document_weight": "document_weights",
+}
 
 _CHUNK_BYTES = 1 << 20
 
@@ -52,10 +59,15 @@ def read_data(path: StrPath, **options: Any) -> Dataset:
     options
         `group` may be the path of a file with one number a line for tables, too.
         `document_ids=True` takes the column `document_id` of a table, and all lines of LETOR
-        text must have one. An option that the format has no use for is an error.
+        text must have one. `weight`, `base_score` and `document_weight` are columns of a table;
+        for LETOR text each is a file with one number per line, or a suffix as ".init": the file of
+        the same name with it added. An option that the format has no use for is an error.
     """
     if format_of(path) == "letor":
         _refuse_options(path, options, _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)")
+        for option, argument in _BESIDE.items():
+            if (place := options.pop(option, None)) is not None:
+                options[argument] = _numbers_beside(path, option, place)
         return _with_all_document_ids(path, read_letor(path, **options))
     _refuse_options(path, options, _LETOR_OPTIONS, "a LETOR file")
     # A table is read by the threads of another library, but a wrong number is still wrong.
@@ -93,10 +105,26 @@ def losses(data: Dataset, path: StrPath) -> list[str]:
         lost.append("LETOR has no place for query weights: they are not written.")
     if data.base_scores is not None:
         lost.append("LETOR has no place for base scores: they are not written.")
+    if data.document_weights is not None:
+        lost.append("LETOR has no place for document weights: they are not written.")
     if data.feature_names != default_feature_names(data.n_features):
         names = ", ".join(data.feature_names[:3]) + (", ..." if data.n_features > 3 else "")
         lost.append(f"LETOR has no place for feature names ({names}): they come back as f1, ...")
     return lost
+
+
+def _numbers_beside(path: StrPath, option: str, place: StrPath) -> NDArray[np.float64]:
+    """The numbers that belong to the lines of a LETOR file."""
+    name, file = os.fspath(path), os.fspath(place)
+    if file.startswith(".") and os.sep not in file:
+        found = file_beside(name, file)
+        if found is None:
+            raise DataError(
+                f"{parameter(option)} must name a file beside {name}, one number per line. Got no "
+                f"file {name}{file}."
+            )
+        file = found
+    return read_numbers(file, f"the {option.replace('_', ' ')}")
 
 
 def read_numbers(path: StrPath, what: str, advice: str = "") -> NDArray[np.float64]:

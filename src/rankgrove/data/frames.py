@@ -61,6 +61,7 @@ def from_frame(
     weight: str | None = None,
     base_score: str | None = None,
     document_id: str | None = None,
+    document_weight: str | None = None,
     features: Sequence[str] | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
@@ -71,8 +72,9 @@ def from_frame(
     frame
         pandas, polars, pyarrow or whatever else Narwhals knows; a lazy frame is collected,
         only the columns that are used. The index of a pandas frame is not looked at.
-    label, qid, weight, base_score, document_id
+    label, qid, weight, base_score, document_id, document_weight
         The columns that hold these; none of their entries may be missing. Ids keep their type.
+        `weight` is that of the query, the same in all of its rows.
     group
         The rows of each query, instead of `qid`.
     features
@@ -94,8 +96,9 @@ def from_frame(
 
     table = as_narwhals(frame)
     options = ColumnOptions(
-        label, qid, group, weight, base_score, document_id, features, split_queries
-    )
+        label, qid, group, weight, base_score, document_id, document_weight, features,
+        split_queries,
+    )  # fmt: skip
     columns = options.choose(table.collect_schema().names())
     if isinstance(table, nw.LazyFrame):
         table = table.select(columns.names).collect()
@@ -111,11 +114,12 @@ def to_frame(
     weight: str | None = "weight",
     base_score: str | None = "base_score",
     document_id: str | None = "document_id",
+    document_weight: str | None = "document_weight",
 ) -> Any:
     """A data frame with a row a document; `from_frame` brings back the same Dataset, bit for bit.
 
-    Columns: label, qid, then weight, base_score and document_id where the Dataset has them and
-    the name is not None, then the features. The query's weight stands in each of its rows.
+    Columns: label, qid, then weight, base_score, document_id and document_weight where the Dataset
+    has them and the name is not None, then the features. A query's weight stands in each row.
 
     >>> data = Dataset.from_arrays([[7.5], [2.0]], [1, 0], group=[2])
     >>> to_frame(data, "polars").columns
@@ -132,7 +136,7 @@ def to_frame(
             f"to_frame with backend={backend!r} needs the package {backend!r}, which is not "
             f"installed. Install it with: pip install {backend}"
         ) from error
-    columns = role_arrays(data, label, qid, weight, base_score, document_id)
+    columns = role_arrays(data, label, qid, weight, base_score, document_id, document_weight)
     if backend != "pandas":
         columns = {name: plain_ids(values, backend) for name, values in columns.items()}
     for number, name in enumerate(data.feature_names):
@@ -151,6 +155,7 @@ def read_table(
     weight: str | None = None,
     base_score: str | None = None,
     document_id: str | None = None,
+    document_weight: str | None = None,
     features: Sequence[str] | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
@@ -165,7 +170,7 @@ def read_table(
     header
         Whether the first line of a CSV or TSV file names the columns. If not, they are named
         "0", "1", ... from the left, as in `label="0", qid="1"`.
-    label, qid, group, weight, base_score, document_id, features, split_queries
+    label, qid, group, weight, base_score, document_id, document_weight, features, split_queries
         As for `from_frame`.
 
     In CSV an empty field, NA, NaN, nan, null and NULL are missing. Ids that are all plain
@@ -177,8 +182,9 @@ def read_table(
     file = Path(path)
     kind, compression = _format_of(file, format)
     options = ColumnOptions(
-        label, qid, group, weight, base_score, document_id, features, split_queries
-    )
+        label, qid, group, weight, base_score, document_id, document_weight, features,
+        split_queries,
+    )  # fmt: skip
     with _naming_file(file, kind, pa):
         if not file.is_file():
             what = "a directory" if file.is_dir() else "no file there"
@@ -203,6 +209,7 @@ def write_table(
     weight: str | None = "weight",
     base_score: str | None = "base_score",
     document_id: str | None = "document_id",
+    document_weight: str | None = "document_weight",
 ) -> None:
     """Write a CSV, TSV or Parquet file; `read_table` brings back the same Dataset, bit for bit.
 
@@ -214,7 +221,7 @@ def write_table(
     pa = _import_pyarrow("writing CSV and Parquet files")
     file = Path(path)
     kind, _ = _format_of(file, format)
-    roles = role_arrays(data, label, qid, weight, base_score, document_id)
+    roles = role_arrays(data, label, qid, weight, base_score, document_id, document_weight)
     if kind != "parquet" and any(np.any(values == "") for values in roles.values()):
         raise DataError(f"ids must not be empty strings to be written to a {kind} file. Got one.")
     columns = {name: pa.array(plain_ids(values, kind)) for name, values in roles.items()}

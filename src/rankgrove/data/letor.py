@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, submit
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.dataset import Dataset, as_floats, weights_of_queries
 from rankgrove.data.letor_format import NUMBER_BYTES, format_rows
 from rankgrove.data.letor_reader import LetorReader, Parsed
 from rankgrove.data.queries import Queries, SplitQueries, queries_from_ids, queries_from_sizes
@@ -59,6 +59,9 @@ def read_letor(
     document_ids: bool = False,
     split_queries: SplitQueries = "error",
     feature_names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    base_scores: ArrayLike | None = None,
+    document_weights: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Dataset:
     """Read a file of `label qid:ID index:value index:value ... # comment` lines.
@@ -89,7 +92,10 @@ def read_letor(
     split_queries
         Where the lines of a query are not together: "error", or "group" to bring them so.
     feature_names
-        One a feature. Gives n_features, if that is not given.
+        One per feature. Gives n_features, if that is not given.
+    weights, base_scores, document_weights
+        What the text has no place for, as in `Dataset.from_arrays`; in the order of the lines.
+        `read_data` takes them from files.
     n_jobs
         Threads; the result does not depend on it.
 
@@ -110,9 +116,10 @@ def read_letor(
     options = _Options(
         index_base, absent, n_features, document_ids, split_queries, feature_names, n_jobs
     )
-    query_file = _query_file_beside(os.fspath(path)) if group is None else None
+    query_file = file_beside(os.fspath(path), ".query") if group is None else None
+    beside = _Beside(weights, base_scores, document_weights)
     with open_for_reading(path) as source:
-        return _read(source, group, query_file, options)
+        return _read(source, group, query_file, options, beside)
 
 
 def parse_letor(
@@ -141,7 +148,29 @@ def parse_letor(
     )
     if not isinstance(text, (bytes, bytearray, memoryview)):
         raise ParameterError(f"text must be bytes. Got {type(text).__name__}: encode it as UTF-8.")
-    return _read(source_of_bytes(text, path), group, None, options)
+    return _read(source_of_bytes(text, path), group, None, options, _Beside())
+
+
+class _Beside(NamedTuple):
+    """What belongs to a Dataset and has no place in the text."""
+
+    weights: ArrayLike | None = None
+    base_scores: ArrayLike | None = None
+    document_weights: ArrayLike | None = None
+
+    def arrays(self, queries: Queries, n_rows: int) -> dict[str, NDArray[np.float64]]:
+        """Those that are given, in the order of the rows of the Dataset."""
+        arrays = {}
+        for name, values in self._asdict().items():
+            if values is None:
+                continue
+            numbers = as_floats(values, name, np.float64)
+            if queries.order is not None and len(numbers) == n_rows:
+                numbers = numbers[queries.order]
+            if name == "weights" and len(numbers) == n_rows != len(queries.ids):
+                numbers = weights_of_queries(numbers, queries.offsets)
+            arrays[name] = numbers
+        return arrays
 
 
 class _Options(NamedTuple):
@@ -157,7 +186,11 @@ class _Options(NamedTuple):
 
 
 def _read(
-    source: Source, group: Group | None, query_file: str | None, options: _Options
+    source: Source,
+    group: Group | None,
+    query_file: str | None,
+    options: _Options,
+    beside: _Beside,
 ) -> Dataset:
     _check_choice("index_base", options.index_base, ("auto", 0, 1))
     _check_choice("absent", options.absent, tuple(_ABSENT))
@@ -194,6 +227,7 @@ def _read(
         query_ids=queries.ids,
         document_ids=comments if options.document_ids else None,
         feature_names=tuple(options.feature_names or ()),
+        **beside.arrays(queries, len(labels)),
     )
 
 
@@ -224,10 +258,10 @@ def _width(n_features: int | None, feature_names: Sequence[str] | None) -> int |
     return len(feature_names)
 
 
-def _query_file_beside(name: str) -> str | None:
-    """The file of query sizes that belongs to a data file by its name, if there is one."""
+def file_beside(name: str, suffix: str) -> str | None:
+    """The file that belongs to a data file by its name and a suffix, if there is one."""
     stem = name.removesuffix(".gz").removesuffix(".zst")
-    return next((file for file in (f"{name}.query", f"{stem}.query") if os.path.isfile(file)), None)
+    return next((file for file in (name + suffix, stem + suffix) if os.path.isfile(file)), None)
 
 
 def _read_sizes(name: str) -> NDArray[np.int64]:

@@ -133,12 +133,13 @@ def as_dataset(
     group: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     base_scores: ArrayLike | None = None,
+    document_weights: ArrayLike | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
     """A Dataset from what scikit-learn users pass."""
     if isinstance(X, Dataset):
         given = {"y": y, "qid": qid, "group": group, "sample_weight": weights,
-                 "base_scores": base_scores}  # fmt: skip
+                 "base_scores": base_scores, "document_weights": document_weights}  # fmt: skip
         extra = [name for name, value in given.items() if value is not None]
         if extra:
             raise DataError(f"{extra[0]} must not be given with a Dataset, which has its own.")
@@ -161,7 +162,7 @@ def as_dataset(
         )
     return Dataset.from_arrays(
         features, y, qid=qid, group=group, weights=weights, base_scores=base_scores,
-        split_queries=split_queries, feature_names=names,
+        document_weights=document_weights, split_queries=split_queries, feature_names=names,
     )  # fmt: skip
 
 
