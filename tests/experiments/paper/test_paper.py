@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankgrove import evaluate, make_web_search, parse_metric, write_letor
-from rankgrove.data.benchmarks import BENCHMARKS, Split, find_folds, read_fold
+from rankgrove.data.benchmarks import BENCHMARKS, find_folds, read_fold
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments.paper.cells import (
     ALGORITHMS,
@@ -22,11 +22,12 @@ from rankgrove.experiments.paper.cells import (
     Cell,
     Row,
     cells_of,
+    convert_labels,
     metric_name,
     parse_tables,
     parse_trials,
 )
-from rankgrove.experiments.paper.peers import catboost_loss, with_labels
+from rankgrove.experiments.paper.peers import catboost_loss
 from rankgrove.experiments.paper.runs import Plan, Source, figures_of, run_plan
 from rankgrove.experiments.paper.tables import (
     Figure,
@@ -248,8 +249,9 @@ def test_metrics_are_those_of_section_2_2_with_the_labels_of_section_4_1():
     data = replace(data, labels=labels.astype(np.float32))
     scores = np.random.default_rng(0).integers(0, 4, data.n_documents).astype(float)
     for metric, expected in naive.items():
-        name = metric_name(metric, 4)
-        found = evaluate(data, scores, name).per_query(name)
+        name = metric_name(metric)
+        converted = replace(data, labels=convert_labels(metric, data.labels, 4))
+        found = evaluate(converted, scores, name).per_query(name)
         for q in range(data.n_queries):
             rows = slice(data.offsets[q], data.offsets[q + 1])
             # Of equal scores the less relevant first.
@@ -260,18 +262,19 @@ def test_metrics_are_those_of_section_2_2_with_the_labels_of_section_4_1():
 @pytest.mark.parametrize("empty", ["skip", "zero", "one"])
 def test_another_policy_for_empty_queries_can_be_chosen(empty):
     for metric in ALL_METRICS:
-        assert parse_metric(metric_name(metric, 4, empty)).empty == empty
+        assert parse_metric(metric_name(metric, empty)).empty == empty
     with pytest.raises(ParameterError, match="empty must be one of paper"):
-        metric_name("MAP", 4, "none")
+        metric_name("MAP", "none")
 
 
-def test_labels_are_made_binary_only_for_metrics_of_two_kinds():
-    data = make_web_search(6, 16, mean_documents=6, seed=2)
-    split = Split(data, data, data)
-    assert with_labels(split, False) is split
-    for part in with_labels(split, True):
-        assert part.labels.dtype == data.labels.dtype
-        assert part.labels.tolist() == [float(label > 0) for label in data.labels]
+def test_labels_are_converted_as_section_4_1_says():
+    labels = np.arange(5, dtype=np.float32)
+    assert convert_labels("NDCG@5", labels, 4) is labels
+    for metric in ("MRR", "MAP"):
+        assert convert_labels(metric, labels, 4).tolist() == [0, 1, 1, 1, 1]
+    assert convert_labels("ERR", labels, 4).tolist() == [0, 0.25, 0.5, 0.75, 1]
+    for metric in ALL_METRICS:
+        assert convert_labels(metric, labels, 4).dtype == np.float32
 
 
 def test_losses_of_catboost_get_the_metric_and_the_parameters_they_know():
@@ -411,7 +414,7 @@ def test_run_gives_a_cell_a_fold_and_means_over_all_test_queries(place, tmp_path
         own = [records["tiny", fold, cell.key] for fold in (1, 2)]
         test = [read_fold(fold).test for fold in find_folds(place)]
         assert [len(one["values"]) for one in own] == [part.n_queries for part in test]
-        assert own[0]["metric"] == "err(r/4, empty=zero)"
+        assert own[0]["metric"] == "err(r/1, empty=zero)"
         values = np.concatenate([one["values"] for one in own])
         assert figures["tiny", cell.key].test == pytest.approx(100 * values.mean(), rel=1e-12)
         train = np.mean([one["train"] for one in own])
@@ -420,6 +423,28 @@ def test_run_gives_a_cell_a_fold_and_means_over_all_test_queries(place, tmp_path
     assert set(own[0]["parameters"]) == {
         "learning_rate", "max_depth", "shrink_rate", "temperature", "mu"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["rankgrove", "catboost"])
+@pytest.mark.parametrize("algorithm", ["stochasticrank", "yetirank", "queryrmse"])
+def test_err_cells_train_on_chances_and_not_on_grades(place, tmp_path, algorithm, tool):
+    if tool == "catboost":
+        pytest.importorskip(tool)
+    cell = Cell(Row("", algorithm), "ERR", tool)
+    budget = Budget(n_random=1, n_bayesian=0, max_trees=3)
+    (fold,) = find_folds(place)[:1]
+    records = []
+    for top in (1, 4):
+        folder = tmp_path / f"top{top}"
+        folder.mkdir()
+        for part, data in zip(("train", "vali", "test"), read_fold(fold), strict=True):
+            labels = top * (data.labels > 2).astype(np.float32)
+            write_letor(replace(data, labels=labels), folder / f"{part}.txt")
+        plan = make_plan(folder, tmp_path / "out", [cell], budget=budget, n_jobs=1)
+        records += run_plan(plan).values()
+    # Grade 4 of 4 and grade 1 of 1 are the same chance.
+    for name in ("parameters", "trees", "values"):
+        assert records[0][name] == records[1][name]
 
 
 def test_what_is_finished_is_not_run_again_and_what_is_lost_comes_back_the_same(place, tmp_path):

@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rankgrove.errors import ParameterError, unknown_name, whole_number
 from rankgrove.metrics.spec import parse_metric
 
@@ -22,8 +25,6 @@ Kind = Literal["values", "relative", "gap"]
 
 METRICS = ("NDCG@10", "MRR", "MAP", "ERR")
 ALL_METRICS = ("NDCG@1", "NDCG@5", *METRICS)
-# Metrics of two kinds of documents, for which the labels are made 0 and 1.
-BINARY = ("MRR", "MAP")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +187,27 @@ def parse_tables(text: str) -> list[Table]:
     return [TABLES[name] for name in dict.fromkeys(names)]
 
 
-def metric_name(metric: str, top_grade: float, empty: Empty = "paper") -> str:
-    """A metric of the paper in our words, with the label conversion of section 4.1.
+def convert_labels(
+    metric: str, labels: NDArray[np.float32], top_grade: float
+) -> NDArray[np.float32]:
+    """The labels that a metric is trained and measured by: the conversion of section 4.1.
 
-    MRR and MAP take a label above 0 as relevant, and ERR divides it by the highest grade, 4 in all
-    data of the paper. Ties are resolved against the model.
+    MRR and MAP know two kinds of documents, of label 0 and above. ERR takes chances: labels divided
+    by the highest grade, 4 in all data of the paper.
+
+    >>> labels = np.array([0, 1, 4], dtype=np.float32)
+    >>> convert_labels("MAP", labels, 4).tolist(), convert_labels("ERR", labels, 4).tolist()
+    ([0.0, 1.0, 1.0], [0.0, 0.25, 1.0])
+    """
+    if metric in ("MRR", "MAP"):
+        return (labels > 0).astype(labels.dtype)
+    return labels / labels.dtype.type(top_grade) if metric == "ERR" else labels
+
+
+def metric_name(metric: str, empty: Empty = "paper") -> str:
+    """A metric of the paper in our words, for labels that are converted.
+
+    Ties are resolved against the model.
 
     The paper does not say what a query without a relevant document counts. Its table 22 does: in 15
     of 30 cells "train" less "gap" misses the value of table 2 by an amount that is the same for all
@@ -198,8 +215,8 @@ def metric_name(metric: str, top_grade: float, empty: Empty = "paper") -> str:
     in CatBoost. By the formulas they count 0 in MRR and ERR, and in CatBoost in MAP, too; no figure
     of the paper confirms these three.
 
-    >>> metric_name("NDCG@10", 4), metric_name("ERR", 4), metric_name("MAP", 4, "skip")
-    ('ndcg@10(empty=one)', 'err(r/4, empty=zero)', 'map(relevant>=1)')
+    >>> metric_name("NDCG@10"), metric_name("ERR"), metric_name("MAP", "skip")
+    ('ndcg@10(empty=one)', 'err(r/1, empty=zero)', 'map(relevant>=1)')
     """
     if empty not in EMPTY:
         raise unknown_name("empty", str(empty), EMPTY)
@@ -207,7 +224,7 @@ def metric_name(metric: str, top_grade: float, empty: Empty = "paper") -> str:
         raise unknown_name("a metric of the paper", metric, ALL_METRICS)
     family = metric.partition("@")[0]
     policy = ("one" if family == "NDCG" else "zero") if empty == "paper" else empty
-    arguments = {"MRR": ["relevant>=1"], "MAP": ["relevant>=1"], "ERR": [f"r/{top_grade:g}"]}
+    arguments = {"MRR": ["relevant>=1"], "MAP": ["relevant>=1"], "ERR": ["r/1"]}
     told = [*arguments.get(family, []), f"empty={policy}"]
     return str(parse_metric(f"{metric.lower()}({', '.join(told)})"))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -40,17 +39,15 @@ def fit_peer(
     parameters: Mapping[str, Any],
     split: Split,
     metric: str,
-    top_grade: float,
     budget: Budget,
     n_jobs: int | None,
 ) -> Fitted:
     """Train a peer with parameters in our words, stopped by our metric on validation.
 
-    `split` has the labels that the paper's metric asks for; CatBoost's ERR takes chances, labels
-    divided by the highest grade.
+    `split` has the labels that the paper's metric asks for.
     """
     fit = _fit_lightgbm if cell.tool == "lightgbm" else _fit_catboost
-    return fit(cell, parameters, split, metric, top_grade, budget, n_jobs)
+    return fit(cell, parameters, split, metric, budget, n_jobs)
 
 
 def _watched(vali: Dataset, metric: str) -> Callable[[Any], float]:
@@ -63,7 +60,6 @@ def _fit_lightgbm(
     parameters: Mapping[str, Any],
     split: Split,
     metric: str,
-    top_grade: float,
     budget: Budget,
     n_jobs: int | None,
 ) -> Fitted:
@@ -119,8 +115,8 @@ def catboost_loss(algorithm: str, metric: str, mu: float | None = None) -> str:
 class _Watch:
     """CatBoost's view of our metric; it also asks for that of the training documents."""
 
-    def __init__(self, vali: Dataset, metric: str, labels: Any) -> None:
-        self._value, self._labels = _watched(vali, metric), np.asarray(labels, dtype=np.float32)
+    def __init__(self, vali: Dataset, metric: str) -> None:
+        self._value, self._labels = _watched(vali, metric), vali.labels
 
     def is_max_optimal(self) -> bool:
         return True
@@ -139,7 +135,6 @@ def _fit_catboost(
     parameters: Mapping[str, Any],
     split: Split,
     metric: str,
-    top_grade: float,
     budget: Budget,
     n_jobs: int | None,
 ) -> Fitted:
@@ -159,13 +154,11 @@ def _fit_catboost(
     }  # fmt: skip
     if cell.row.algorithm == "stochasticrank":
         own |= {"langevin": True, "l2_leaf_reg": 0.0}
-    chances = cell.metric == "ERR"
     pools = []
     for part in (split.train, split.vali):
         query = np.repeat(np.arange(part.n_queries), part.group)
-        labels = part.labels / np.float32(top_grade) if chances else part.labels
-        pools.append(catboost.Pool(part.features, labels, group_id=query))
-    own["eval_metric"] = _Watch(split.vali, metric, labels)
+        pools.append(catboost.Pool(part.features, part.labels, group_id=query))
+    own["eval_metric"] = _Watch(split.vali, metric)
     model = catboost.CatBoost(own)
     with warnings.catch_warnings():
         # It says that the metric is not one that Numba can compile.
@@ -176,16 +169,3 @@ def _fit_catboost(
         return np.asarray(model.predict(data.features, prediction_type="RawFormulaVal"), float)
 
     return Fitted(_watched(split.vali, metric)(predict(split.vali)), model.tree_count_, predict)
-
-
-def with_labels(split: Split, binary: bool) -> Split:
-    """The parts with labels of 0 and 1 where a metric knows only two kinds of documents.
-
-    The label conversion of section 4.1 for MRR and MAP, for training too: QueryRMSE and YetiRank
-    learn from the labels and not from the metric.
-    """
-    if not binary:
-        return split
-    return Split(
-        *(replace(part, labels=(part.labels > 0).astype(part.labels.dtype)) for part in split)
-    )

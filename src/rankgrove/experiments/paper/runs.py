@@ -17,7 +17,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,14 +38,14 @@ from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments.paper.cells import (
     ALGORITHMS,
-    BINARY,
     FULL,
     Budget,
     Cell,
     Empty,
+    convert_labels,
     metric_name,
 )
-from rankgrove.experiments.paper.peers import Fitted, fit_peer, with_labels
+from rankgrove.experiments.paper.peers import Fitted, fit_peer
 from rankgrove.experiments.paper.tables import Figure, paper_figures
 from rankgrove.experiments.tune.spaces import Space, default_space
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna, open_study
@@ -208,9 +208,12 @@ class _Run:
     """One cell on one fold."""
 
     def __init__(self, plan: Plan, cell: Cell, split: Split, top: float, data: str) -> None:
-        self.plan, self.cell, self.top = plan, cell, top
-        self.metric = metric_name(cell.metric, top, plan.empty)
-        self.split = with_labels(split, cell.metric in BINARY)
+        self.plan, self.cell = plan, cell
+        self.metric = metric_name(cell.metric, plan.empty)
+        # For training too: some algorithms learn from the labels and not from the metric.
+        self.split = Split(
+            *(replace(p, labels=convert_labels(cell.metric, p.labels, top)) for p in split)
+        )
         self.algorithm = ALGORITHMS[cell.row.algorithm]
         self.fixed = {**self.algorithm.fixed, **cell.row.changes}
         self.space, held = default_space(self.algorithm.objective, self.fixed)
@@ -300,9 +303,8 @@ class _Run:
 
     def _fit_peer(self, parameters: Mapping[str, Any]) -> Fitted:
         return fit_peer(
-            self.cell, parameters, self.split, self.metric, self.top, self.plan.budget,
-            self.plan.n_jobs,
-        )  # fmt: skip
+            self.cell, parameters, self.split, self.metric, self.plan.budget, self.plan.n_jobs
+        )
 
 
 def _next_draw(space: Space, budget: Budget, finished: Sequence[Any]) -> Any:
