@@ -138,7 +138,7 @@ def test_validation_sets_are_named_by_their_files(train, trained, tmp_path):
     other = tmp_path / "other.vali.txt"
     other.write_bytes((trained / "vali.txt").read_bytes())
     sets = ["--valid", trained / "vali.txt", "--valid", other, "--valid", trained / "train.txt"]
-    assert list(train(*sets).history) == ["vali", "other", "train"]
+    assert list(train(*sets).history) == ["vali", "other.vali", "train"]
     same = tmp_path / "vali.txt"
     same.write_bytes(other.read_bytes())
     sets = ["--valid", trained / "vali.txt", "--valid", same]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankgrove.cli.console import make_table, show, show_json
+from rankgrove.cli.files import check_outputs, name_files
 from rankgrove.cli.models import load_scorer, read_for_model
 from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
@@ -149,8 +150,6 @@ def _check(
     rankers: list[Path], method: str, out: Path | None, curve: Path | None, data: Path
 ) -> None:
     """Refuse at once what would fail after the work."""
-    from rankgrove.cli.train import check_writable
-
     if method not in _METHODS:
         raise unknown_name("--method", method, _METHODS)
     if len(rankers) < 2:
@@ -161,14 +160,7 @@ def _check(
         raise ParameterError("--curve must be used with two rankers and --method sweep.")
     if curve is not None and curve.suffix.lower() not in (".csv", ".tsv", ".svg"):
         raise ParameterError(f"--curve must be a file .csv, .tsv or .svg. Got '{curve}'.")
-    for option, path in (("--out", out), ("--curve", curve)):
-        if path is None:
-            continue
-        if any(
-            path.exists() and read.exists() and path.samefile(read) for read in [data, *rankers]
-        ):
-            raise ParameterError(f"{option} must not be a file that is read. Got '{path}'.")
-        check_writable(option, path)
+    check_outputs([data, *rankers], {"out": out, "curve": curve})
     if out is not None:
         for path in rankers:
             if path.exists() and not is_model_file(path):
@@ -193,12 +185,7 @@ def _read(
         if format_of(path) != "letor":
             changes["features"] = []
         data = reading.read(path, **changes)
-    stems = [ranker.name.partition(".")[0] for ranker in rankers]
-    names = stems if len(set(stems)) == len(stems) else [str(ranker) for ranker in rankers]
-    if len(set(names)) != len(names):
-        raise ParameterError("rankers must be different files. Got one twice.")
-    given = [
-        models[ranker] if ranker in models else scores_from_lines(ranker, data.n_documents)
-        for ranker in rankers
-    ]
-    return data, dict(zip(names, given, strict=True))
+    return data, {
+        name: models[ranker] if ranker in models else scores_from_lines(ranker, data.n_documents)
+        for name, ranker in name_files("ranker", rankers).items()
+    }

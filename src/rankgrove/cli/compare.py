@@ -12,6 +12,7 @@ import typer
 from rankgrove.cli.candidates import Inputs, able_to_score, name_sources
 from rankgrove.cli.console import BOLD, heading, make_table, say, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
+from rankgrove.cli.files import check_outputs, write_table
 from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
 
@@ -132,6 +133,8 @@ def compare(
     _check_call(data, shown, slices, pairs, changed, train, curve, score_column, run)
     chosen = choose_metrics(metrics or [], preset)
     sources = name_sources(candidates)
+    read = [data, train, *(source.path for source in sources.values())]
+    check_outputs(read, {"per_query": per_query, "curve": curve}, compressed=True)
     if baseline is not None and baseline not in sources:
         raise unknown_name("--baseline", baseline, sources)
     ids = run or any(metric.ties == "document_id" for metric in chosen)
@@ -147,7 +150,7 @@ def compare(
     )  # fmt: skip
     gap = None if learned is None else _gap(inputs, learned, chosen, every, confidence)
     if per_query is not None:
-        _write(per_query, _per_query_text(comparison, per_query))
+        _write_per_query(comparison, per_query)
     if curve is not None and gap is not None:
         _write(curve, gap.to_svg() if curve.suffix.lower() == ".svg" else gap.curves_csv())
     if shown == "json":
@@ -342,18 +345,14 @@ def _document(
     return document
 
 
-def _per_query_text(comparison: Comparison, path: Path) -> str:
+def _write_per_query(comparison: Comparison, path: Path) -> None:
     """A line a metric and query: the value of each candidate, empty where it was skipped."""
-    from rankgrove.data.files import format_of
-    from rankgrove.experiments.compare.tables import csv_text
-
     rows = []
     for metric, measured in comparison.measured.items():
         columns = [values.tolist() for values in measured.values.values()]
         ids = measured.query_ids.tolist()
         rows += [[metric, *row] for row in zip(ids, *columns, strict=True)]
-    separator = "\t" if format_of(path) == "tsv" else ","
-    return csv_text(["metric", "qid", *comparison.names], rows, separator)
+    write_table(path, ["metric", "qid", *comparison.names], rows)
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +11,7 @@ import typer
 
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
+from rankgrove.cli.files import check_outputs, name_files, write_table
 from rankgrove.cli.options import Json, Metrics, Preset, Reading, takes_reading
 from rankgrove.cli.parameters import (
     as_options,
@@ -23,7 +19,7 @@ from rankgrove.cli.parameters import (
     takes_no_parameters,
     takes_parameters,
 )
-from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -78,8 +74,7 @@ def _cv(
 
     if format not in _FORMATS:
         raise unknown_name("--format", format, _FORMATS)
-    if per_query is not None:
-        _check_folder(per_query)
+    check_outputs([data, *(params or [])], {"per_query": per_query}, compressed=True)
     rankers = _make_rankers(params or [], parameters, valid_share)
     chosen = choose_metrics(metrics or [], preset)
     needs_ids = any(metric.ties == "document_id" for metric in chosen)
@@ -120,27 +115,15 @@ def make_cv() -> Callable[..., None]:
     return command
 
 
-def _check_folder(path: Path) -> None:
-    """Refuse before the work a place that cannot be written after it."""
-    try:
-        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
-            pass
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
-
-
 def _make_rankers(
     files: list[Path], options: dict[str, Any], valid_share: float | None
 ) -> dict[str, Ranker]:
     """One for each file of parameters, named by it; without any, one named by its objective."""
     from rankgrove.estimators.ranker import PARAMETERS, Ranker
 
-    short = [path.stem for path in files]
-    names = short if len(set(short)) == len(short) else [str(path) for path in files]
-    if len(set(names)) < len(names):
-        raise ParameterError("each --params must be another file. Got one twice.")
     rankers = {}
-    for name, file in zip(names, files, strict=True) if files else [("", None)]:
+    named: dict[str, Path | None] = {**name_files("--params", files)}
+    for name, file in (named or {"": None}).items():
         chosen = gather_parameters(options, file, {})
         if chosen.early_stopping_rounds is not None and valid_share is None:
             raise ParameterError(
@@ -186,25 +169,12 @@ def _show(table: CrossValidation, format: str) -> None:
 
 def _write_per_query(table: CrossValidation, path: Path) -> None:
     """A row a query: its id, its fold, and its value for each estimator and metric."""
-    from rankgrove.data.files import format_of
-    from rankgrove.data.streams import open_for_writing
-
     alone = len(table.results) == 1
     columns = {
         metric if alone else f"{name} {metric}": found.per_query(metric).tolist()
         for name, found in table.results.items()
         for metric in found
     }
-    with open_for_writing(path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        rows = csv.writer(
-            text, delimiter="\t" if format_of(path) == "tsv" else ",", lineterminator="\n"
-        )
-        rows.writerow(["qid", "fold", *columns])
-        folds = [int(fold) + 1 for fold in table.fold_of if int(fold) in table.folds_done]
-        for qid, fold, *values in zip(
-            table.query_ids.tolist(), folds, *columns.values(), strict=True
-        ):
-            rows.writerow([qid, fold, *("" if math.isnan(value) else value for value in values)])
-        text.flush()
-        text.detach()
+    folds = [int(fold) + 1 for fold in table.fold_of if int(fold) in table.folds_done]
+    rows = zip(table.query_ids.tolist(), folds, *columns.values(), strict=True)
+    write_table(path, ["qid", "fold", *columns], rows)

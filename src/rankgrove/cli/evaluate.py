@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +11,7 @@ import typer
 from rich.table import Table
 
 from rankgrove.cli.console import count, make_table, show, show_json
+from rankgrove.cli.files import check_outputs, write_table
 from rankgrove.cli.models import load_scorer, predict, read_for_model
 from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file, takes_reading
 from rankgrove.errors import ParameterError, unknown_name
@@ -73,6 +72,7 @@ def evaluate(
 
     chosen = choose_metrics(metrics or [], preset)
     scores_file, data_file = _sort_files(files, column, score_column, run)
+    check_outputs(files, {"per_query": per_query}, compressed=True)
     source: dict[str, Any]
     if scores_file is not None and is_model_file(scores_file):
         source = {"model": str(scores_file)}
@@ -138,20 +138,8 @@ def metrics_table(table: Evaluation) -> Table:
 
 def write_per_query(data: Dataset, table: Evaluation, path: Path) -> None:
     """A row a query: its id, and its value under each metric, empty where it was skipped."""
-    from rankgrove.data.files import format_of
-    from rankgrove.data.streams import open_for_writing
-
     columns = [table.per_query(name).tolist() for name in table]
-    with open_for_writing(path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-        rows = csv.writer(
-            text, delimiter="\t" if format_of(path) == "tsv" else ",", lineterminator="\n"
-        )
-        rows.writerow(["qid", *table])
-        for qid, *values in zip(data.query_ids.tolist(), *columns, strict=True):
-            rows.writerow([qid, *("" if math.isnan(value) else value for value in values)])
-        text.flush()
-        text.detach()
+    write_table(path, ["qid", *table], zip(data.query_ids.tolist(), *columns, strict=True))
 
 
 def _sort_files(

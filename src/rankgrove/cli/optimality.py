@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rankgrove.cli.console import show, show_json
+from rankgrove.cli.files import check_outputs
 from rankgrove.cli.models import ModelPath, load_scorer, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import ParameterError
@@ -52,15 +53,12 @@ def optimality(
 
     rankgrove optimality model.safetensors train.txt -m ndcg@10 --plot ndcg.svg
     """
-    from rankgrove.cli.train import check_writable
     from rankgrove.experiments.optimality import is_local_maximum
 
     if plot is not None:
         if plot.suffix.lower() not in (".csv", ".tsv", ".svg"):
             raise ParameterError(f"--plot must be a file .svg, .csv or .tsv. Got '{plot}'.")
-        if any(plot.exists() and read.exists() and plot.samefile(read) for read in (model, data)):
-            raise ParameterError(f"--plot must not be a file that is read. Got '{plot}'.")
-        check_writable("--plot", plot)
+        check_outputs([model, data], {"plot": plot})
     trained = load_scorer(model, data)
     changes = {"document_ids": True} if "document_id" in metric else {}
     judged = read_for_model(trained, data, reading, with_labels=True, **changes)

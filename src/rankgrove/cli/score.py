@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankgrove.cli.console import count, show, show_json
+from rankgrove.cli.files import check_outputs
 from rankgrove.cli.models import ModelPath, load_scorer, predict, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import ParameterError
@@ -59,10 +60,7 @@ def score(
             f"--out must be a text file{' of another name than .csv or .tsv' if run else ''}. "
             f"Got '{out}'."
         )
-    if out is not None and any(
-        path.exists() and out.exists() and out.samefile(path) for path in (model, data)
-    ):
-        raise ParameterError(f"--out must not be a file that is read. Got '{out}'.")
+    check_outputs([model, data], {"out": out}, compressed=True)
     trained = load_scorer(model, data)
     documents = read_for_model(trained, data, reading, **({"document_ids": True} if run else {}))
     scores = predict(trained, documents, reading, n_trees)

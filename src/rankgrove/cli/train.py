@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from rankgrove.cli.console import (
     show_json,
     warn,
 )
+from rankgrove.cli.files import check_group, check_outputs, name_files, read_with_features_of
 from rankgrove.cli.models import load_scorer
 from rankgrove.cli.networks import gather_network, is_network, takes_network, train_network
 from rankgrove.cli.options import Json, Reading, takes_reading
@@ -120,8 +119,8 @@ def _train(
     Ctrl-C ends training and keeps the trees so far.
     """
     job = Job(
-        train, _set_names(valid or []), out, checkpoint, checkpoint_every, resume, base_model,
-        preferences, reading,
+        train, name_files("--valid", valid or []), out, checkpoint, checkpoint_every, resume,
+        base_model, preferences, reading,
     )  # fmt: skip
     start = time.perf_counter()
     try:
@@ -163,32 +162,11 @@ def make_train() -> Callable[..., None]:
     return command
 
 
-def _set_names(valid: list[Path]) -> dict[str, Path]:
-    """Names of validation sets: those of the files without directory and suffix, if they differ."""
-    short = [path.name.partition(".")[0] for path in valid]
-    if len(set(short)) == len(valid) and all(short):
-        return dict(zip(short, valid, strict=True))
-    if len({str(path) for path in valid}) < len(valid):
-        raise ParameterError("each --valid must be another file. Got one twice.")
-    return {str(path): path for path in valid}
-
-
 def _check_files(job: Job, params: Path | None) -> None:
     """Refuse before the work what would fail after it."""
-    files = (job.train, *job.valid.values(), params, job.base_model, job.preferences)
-    read = [path for path in files if path is not None]
-    for option, path in (("--out", job.out), ("--checkpoint", job.checkpoint)):
-        if path is None:
-            continue
-        for other in read:
-            if path.exists() and other.exists() and os.path.samefile(path, other):
-                raise ParameterError(f"{option} must not be a file that is read. Got '{path}'.")
-        check_writable(option, path)
-    if job.reading.group is not None and job.valid:
-        raise ParameterError(
-            "--group must be used without --valid, as it is about one file. Got both: give the "
-            "data query ids, or put FILE.query beside each LETOR file."
-        )
+    read = [job.train, *job.valid.values(), params, job.base_model, job.preferences]
+    check_outputs(read, {"out": job.out, "checkpoint": job.checkpoint})
+    check_group(job.reading, job.valid.values())
 
 
 def _check_watched(parameters: Parameters | NetworkParameters, job: Job) -> None:
@@ -196,26 +174,6 @@ def _check_watched(parameters: Parameters | NetworkParameters, job: Job) -> None
         raise ParameterError(
             "--early-stopping-rounds must be used with --valid, the data to watch. Got no --valid."
         )
-
-
-def check_writable(option: str, path: Path) -> None:
-    """Refuse a path that a model cannot be written to."""
-    from rankgrove.data.streams import format_and_compression
-
-    if format_and_compression(path)[1] is not None:
-        raise ParameterError(
-            f"{option} must not end in .gz or .zst, as models are not compressed. Got '{path}'."
-        )
-    if path.is_dir():
-        raise DataError(f"{path}: is a directory. Name a file in it.")
-    if path.exists() and not path.is_file():
-        raise DataError(f"{path}: is not a regular file. Name a file to write.")
-    try:
-        # It is written beside its place first.
-        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
-            pass
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
 
 
 def _load_checkpoint(job: Job) -> Model | None:
@@ -228,22 +186,12 @@ def _read_sets(job: Job, parameters: Parameters | NetworkParameters) -> dict[str
     """The training data under "", and the validation sets under their names."""
     import numpy as np
 
-    from rankgrove.data.files import format_of
     from rankgrove.metrics.evaluate import evaluate
 
     train = job.reading.read(job.train)
     data = {"": train}
     for name, path in job.valid.items():
-        # Of a table the columns of the training data, in their order.
-        by_name = {} if format_of(path) == "letor" else {"features": train.feature_names}
-        data[name] = job.reading.read(path, **by_name)
-        if data[name].n_features != train.n_features:
-            most = max(data[name].n_features, train.n_features)
-            raise DataError(
-                f"{path}: must have the {train.n_features} features of {job.train}. Got "
-                f"{data[name].n_features}: if the last ones are absent from every line of one "
-                f"file, add --n-features {most}."
-            )
+        data[name] = read_with_features_of(train, job.train, path, job.reading)
         try:
             # Any scores show whether these data can be measured at all.
             evaluate(data[name], np.zeros(data[name].n_documents), parameters.metrics())

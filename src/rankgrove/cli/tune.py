@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json as jsons
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
+from rankgrove.cli.files import check_group, check_outputs, read_with_features_of
 from rankgrove.cli.networks import gather_network, is_network, takes_network
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.cli.parameters import (
@@ -24,7 +24,6 @@ from rankgrove.cli.parameters import (
     takes_no_parameters,
     takes_parameters,
 )
-from rankgrove.cli.train import check_writable
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
 
@@ -159,32 +158,10 @@ def make_tune() -> Callable[..., None]:
 
 def _check_files(job: Job) -> None:
     """Refuse before the work what would fail after it."""
-    read = [path for path in (job.train, job.valid, job.space, job.params) if path is not None]
-    written = {"--out": job.out, "--model": job.model}
-    if "://" not in job.storage:
-        written["--storage"] = Path(job.storage)
-    for option, path in written.items():
-        if path is None:
-            continue
-        for other in read:
-            if path.exists() and other.exists() and os.path.samefile(path, other):
-                raise ParameterError(f"{option} must not be a file that is read. Got '{path}'.")
-        same = [
-            key for key, value in written.items() if value is not None and _is_same(value, path)
-        ]
-        if len(same) > 1:
-            raise ParameterError(f"{same[0]} and {same[1]} must be two files. Got '{path}'.")
-        if option != "--storage":
-            check_writable(option, path)
-    if job.reading.group is not None and job.valid is not None:
-        raise ParameterError(
-            "--group must be used without --valid, as it is about one file. Got both: give the "
-            "data query ids, or put FILE.query beside each LETOR file."
-        )
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
+    storage = None if "://" in job.storage else Path(job.storage)
+    written = {"out": job.out, "model": job.model, "storage": storage}
+    check_outputs([job.train, job.valid, job.space, job.params], written)
+    check_group(job.reading, [job.valid])
 
 
 def _choose(job: Job, options: dict[str, Any], network: dict[str, Any]) -> dict[str, Any]:
@@ -256,22 +233,10 @@ def _run(job: Job, chosen: dict[str, Any], protocol: dict[str, Any]) -> tuple[Da
 
 
 def _read_sets(job: Job) -> tuple[Dataset, Dataset | None]:
-    from rankgrove.data.files import format_of
-
     train = job.reading.read(job.train)
     if job.valid is None:
         return train, None
-    # Of a table the columns of the training data, in their order.
-    by_name = {} if format_of(job.valid) == "letor" else {"features": train.feature_names}
-    valid = job.reading.read(job.valid, **by_name)
-    if valid.n_features != train.n_features:
-        most = max(valid.n_features, train.n_features)
-        raise DataError(
-            f"{job.valid}: must have the {train.n_features} features of {job.train}. Got "
-            f"{valid.n_features}: if the last ones are absent from every line of one file, add "
-            f"--n-features {most}."
-        )
-    return train, valid
+    return train, read_with_features_of(train, job.train, job.valid, job.reading)
 
 
 def _train(job: Job, data: Dataset, tuned: Tuned) -> None:

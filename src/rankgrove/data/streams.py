@@ -7,6 +7,7 @@ import io
 import os
 import secrets
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -186,6 +187,21 @@ def _read_into(source: Source, view: memoryview) -> int:
         raise DataError(f"{source.name}: the compressed file is damaged: {error}.") from None
     except OSError as error:
         raise DataError(f"{source.name}: cannot be read: {error.strerror}.") from None
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse before the work a place that cannot be written after it; nothing is made there."""
+    if os.path.isdir(path):
+        raise DataError(f"{os.fspath(path)}: is a directory. Name a file in it.")
+    target = os.path.realpath(path)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
+    try:
+        # It is written beside its place first.
+        with tempfile.TemporaryFile(dir=os.path.dirname(target)):
+            pass
+    except OSError as error:
+        raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
 
 
 @contextmanager

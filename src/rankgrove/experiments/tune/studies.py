@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankgrove.data.streams import check_writable
 from rankgrove.errors import DataError, ParameterError, need_extra
 
 if TYPE_CHECKING:
@@ -176,15 +176,10 @@ def _shown(values: Mapping[str, Any], part: str) -> str:
 
 
 def _check_place(path: Path) -> None:
-    """Refuse a file that cannot be written, without making it."""
-    if path.is_dir():
-        raise DataError(f"{path}: is a directory. Name a file in it.")
-    if path.exists() and not path.is_file():
-        raise DataError(f"{path}: is not a regular file. Name a file to write.")
+    """Refuse a file that cannot be written, or one that is there and cannot be changed."""
+    # SQLite keeps a journal beside its file.
+    check_writable(path)
     try:
-        # SQLite keeps a journal beside its file.
-        with tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent):
-            pass
         if path.exists():
             with open(path, "ab"):
                 pass

@@ -1,0 +1,100 @@
+# ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
+"""Files of a command: what is checked before the work, how they are named, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankgrove.errors import DataError, ParameterError, parameter, refusal
+
+if TYPE_CHECKING:
+    from rankgrove.cli.options import Reading
+    from rankgrove.data.dataset import Dataset
+
+
+def check_outputs(
+    read: Iterable[Path | None], written: Mapping[str, Path | None], *, compressed: bool = False
+) -> None:
+    """Refuse before the work what could not be written after it.
+
+    `written` has files by the parameter that names them. None of them may be one that is read, or
+    be named twice; nor may its name say that it is compressed, unless such are written here.
+    """
+    from rankgrove.data.streams import check_writable, format_and_compression
+
+    sources = [path for path in read if path is not None]
+    seen: dict[Path, str] = {}
+    for name, path in written.items():
+        if path is None:
+            continue
+        if any(_is_same(path, source) for source in sources):
+            raise refusal(name, "not be a file that is read", str(path))
+        if (other := seen.setdefault(path.resolve(), name)) != name:
+            raise refusal(f"{parameter(other)} and {parameter(name)}", "be two files", str(path))
+        if not compressed and format_and_compression(path)[1] is not None:
+            raise refusal(name, "not end in .gz or .zst, as it is not compressed", str(path))
+        check_writable(path)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)
+
+
+def check_group(reading: Reading, valid: Iterable[Path | None]) -> None:
+    """Refuse `--group`, which has the queries of one file, where two are read."""
+    if reading.group is not None and any(valid):
+        raise refusal(
+            "group",
+            f"be used without {parameter('valid')}, as it is about one file",
+            got="both",
+            advice="give the data query ids, or put FILE.query beside each LETOR file",
+        )
+
+
+def name_files(option: str, paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by name: without directory, compression and suffix where these names differ.
+
+    >>> name_files("valid", [Path("fold1/vali.txt.gz"), Path("m0.5.safetensors")])
+    {'vali': PosixPath('fold1/vali.txt.gz'), 'm0.5': PosixPath('m0.5.safetensors')}
+    """
+    short = [_stem(path) for path in paths]
+    names = short if len(set(short)) == len(short) else [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise ParameterError(f"each {option} must be another file. Got one twice.")
+    return dict(zip(names, paths, strict=True))
+
+
+def _stem(path: Path) -> str:
+    from rankgrove.data.streams import format_and_compression
+
+    return Path(path.stem).stem if format_and_compression(path)[1] else path.stem
+
+
+def read_with_features_of(train: Dataset, source: Path, path: Path, reading: Reading) -> Dataset:
+    """The data of a file with the features of training data, which `source` has."""
+    from rankgrove.data.files import format_of
+
+    # Of a table the columns of the training data, in their order.
+    changes = {} if format_of(path) == "letor" else {"features": train.feature_names}
+    data = reading.read(path, **changes)
+    if data.n_features != train.n_features:
+        most = max(data.n_features, train.n_features)
+        raise DataError(
+            f"{path}: must have the {train.n_features} features of {source}. Got "
+            f"{data.n_features}: if the last ones are absent from every line of one file, add "
+            f"{parameter('n_features', most)}."
+        )
+    return data
+
+
+def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write CSV, or TSV if the name says so; a value that is no number is left empty."""
+    from rankgrove.data.files import format_of
+    from rankgrove.data.streams import open_for_writing
+    from rankgrove.experiments.compare.tables import csv_text
+
+    text = csv_text(header, rows, "\t" if format_of(path) == "tsv" else ",")
+    with open_for_writing(path) as stream:
+        stream.write(text.encode())
