@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.model import Model
     from rankgrove.neural.estimators import LambdaRank, RankNet
+    from rankgrove.objectives.check import check_objective
 
 __all__ = [
     "Combination",
@@ -45,6 +46,7 @@ __all__ = [
     "RankNet",
     "Ranker",
     "Tuned",
+    "check_objective",
     "combine",
     "combine_two",
     "compare",
@@ -84,6 +86,7 @@ _HOMES = {
     "metrics.spec": ("parse_metric",),
     "model.model": ("Model",),
     "neural.estimators": ("LambdaRank", "RankNet"),
+    "objectives.check": ("check_objective",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

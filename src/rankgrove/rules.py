@@ -49,7 +49,7 @@ class Rule:
         What `auto` comes to, from the other parameters of the same value.
     """
 
-    help: str
+    help: str = ""
     more: str = ""
     panel: str = ""
     least: float | None = None

@@ -31,8 +31,11 @@ METRICS = (
 )  # fmt: skip
 
 
-def dataset(labels, group, weights=None):
-    return Dataset.from_arrays(np.zeros((len(labels), 1)), labels, group=group, weights=weights)
+def dataset(labels, group, weights=None, document_weights=None):
+    return Dataset.from_arrays(
+        np.zeros((len(labels), 1)), labels, group=group, weights=weights,
+        document_weights=document_weights,
+    )  # fmt: skip
 
 
 def compute(objective, labels, scores, group=None, weights=None, n_jobs=1, seed=0, iteration=0):

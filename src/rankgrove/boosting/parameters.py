@@ -13,8 +13,9 @@ from rankgrove.errors import ParameterError, is_number, unknown_name, whole_numb
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
+from rankgrove.objectives.function import ForceFunction
 from rankgrove.objectives.pairwise import Noise, Pairwise
-from rankgrove.objectives.registry import OBJECTIVES, make_objective
+from rankgrove.objectives.registry import OBJECTIVES, make_objective, objective_from_json
 from rankgrove.trees.grower import GROWERS, Growth, TreeOptions
 
 SplitGain = Literal["newton", "least_squares"]
@@ -72,7 +73,8 @@ class Parameters:
     Attributes
     ----------
     objective
-        What the forces on the documents come from, by name; `rankgrove objectives` lists them.
+        What the forces on the documents come from, by name; `rankgrove objectives` lists them. Or a
+        function f(scores, labels, offsets, weights, forces, curvatures): see `FunctionObjective`.
         `auto` is `yetirank`, or `yetiloss` where a `metric` is given, or `lambdamart` with
         preferences.
     metric
@@ -159,7 +161,7 @@ class Parameters:
         The seed of everything random.
     """
 
-    objective: str | Objective = AUTO
+    objective: str | Objective | ForceFunction = AUTO
     metric: str | Metric = AUTO
     n_estimators: int = 500
     learning_rate: float = 0.1
@@ -277,8 +279,8 @@ class Parameters:
 
     def make_objective(self) -> Objective:
         """The objective with those of the parameters that are its own."""
-        if isinstance(self.objective, Objective):
-            return self.objective
+        if isinstance(self.objective, Objective) or callable(self.objective):
+            return make_objective(self.objective)
         chosen = self.objective
         if _is_auto(chosen):
             chosen = "yetirank" if _is_auto(self.metric) else "yetiloss"
@@ -390,6 +392,8 @@ class Parameters:
         name, and a mapping of features to signs becomes pairs, as features may be numbers.
         """
         values = {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
+        if not isinstance(self.objective, str):
+            values["objective"] = self.make_objective().as_json()
         if isinstance(self.monotone, Mapping):
             values["monotone"] = [_as_json(pair) for pair in self.monotone.items()]
         return values
@@ -408,8 +412,7 @@ class Parameters:
                 # A function of the user's own is not in the file.
                 known[name] = AUTO if name == "metric" else None
         if isinstance(known.get("objective"), Mapping):
-            own = dict(known["objective"])
-            known["objective"] = make_objective(own.pop("name"), **own)
+            known["objective"] = objective_from_json(known["objective"])
         monotone = known.get("monotone")
         if isinstance(monotone, list) and any(isinstance(entry, list) for entry in monotone):
             known["monotone"] = dict(monotone)
@@ -423,9 +426,6 @@ def _is_auto(value: Any) -> bool:
 def _as_json(value: Any) -> Any:
     if isinstance(value, Metric) or callable(value):
         return str(parse_metric(value))
-    if isinstance(value, Objective):
-        own = {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
-        return {"name": value.name, **own}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [_as_json(entry) for entry in value]
     return _plain(value)

@@ -195,6 +195,17 @@ class Dataset:
         """The query id of each document, as XGBoost takes it."""
         return np.repeat(self.query_ids, self.group)
 
+    @property
+    def cost_weights(self) -> NDArray[np.float64]:
+        """How much each document counts in a sum over documents: its weight times its query's.
+
+        >>> Dataset.from_arrays([[0.0]] * 3, [0] * 3, group=[1, 2], weights=[2, 3]).cost_weights
+        array([2., 3., 3.])
+        """
+        weights = np.ones(self.n_queries) if self.weights is None else self.weights
+        by_document = np.repeat(weights, self.group)
+        return by_document if self.document_weights is None else by_document * self.document_weights
+
     def query_of(self, row: int) -> int:
         """The number of the query that a row belongs to."""
         return int(np.searchsorted(self.offsets, row, side="right") - 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.metrics.base import Metric
 from rankgrove.rules import check_options
 
 Floats = NDArray[np.float64]
@@ -71,6 +72,14 @@ class Objective(ABC):
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """The name and the parameters as JSON values, for a file."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {"name": self.name} | {
+            name: str(value) if isinstance(value, Metric) else value
+            for name, value in values.items()
+        }
 
     @property
     def is_random(self) -> bool:
