@@ -47,7 +47,7 @@ def check_objective(
     objective: str | Objective | Callable[..., Any],
     data: Dataset | None = None,
     *,
-    cost: Callable[[Floats, Floats, Floats, Floats], float] | None = None,
+    cost: Callable[..., float] | None = None,
     seed: int = 0,
 ) -> ObjectiveCheck:
     """Compare the forces and curvatures of an objective with numeric derivatives.
@@ -80,7 +80,8 @@ def check_objective(
     forces = make_objective(objective).prepare(data, 1, seed)
     scores = np.random.default_rng(seed).normal(size=data.n_documents)
     at_scores = _computed(forces, scores)
-    problems, notes = [], []
+    problems: list[str] = []
+    notes: list[str] = []
     again = _computed(forces, scores)
     if any(a.tobytes() != b.tobytes() for a, b in zip(at_scores, again, strict=True)):
         problems.append("the same scores give other forces when they come again.")
