@@ -44,6 +44,20 @@ def test_pairs_of_rows_have_probability_one_unless_they_say_another():
     assert len(got) == 4
 
 
+def test_pairs_may_have_a_weight_after_the_probability(read):
+    got = Preferences.from_rows(make_data(), [(0, 1, 0.5, 2.5), (2, 0), (5, 8, 1, 0)])
+    assert got.weight.tolist() == [2.5, 1.0, 0.0]
+    assert got.take(np.array([2, 0])).weight.tolist() == [0.0, 2.5]
+    read_back = read("a 1 2 0.5 2.5\na 3 1\n7 1 4 1 0\n")
+    assert as_tuples(read_back) == as_tuples(got)
+    assert read_back.weight.tolist() == got.weight.tolist()
+    with pytest.raises(DataError, match=r"line 2: weight must be a number. Got 'much'"):
+        read("a 1 2\na 1 2 1 much\n")
+    for weight in (-1, float("nan"), float("inf")):
+        with pytest.raises(DataError, match=r"finite weight, 0 or more. Got .* in number 0"):
+            Preferences.from_rows(make_data(), [(0, 1, 1.0, weight)])
+
+
 def test_pairs_are_put_by_query_and_stay_as_given_within_it():
     pairs = [(8, 5), (4, 3), (1, 0), (5, 8, 0.25), (0, 1), (3, 4)]
     got = Preferences.from_rows(make_data(), pairs)
@@ -65,7 +79,7 @@ def test_pairs_may_repeat_and_come_from_arrays_and_generators():
     [
         ([], "at least one pair. Got none"),
         ([(0, 1), (0,)], r"Got \(0,\) as number 1"),
-        ([(0, 1, 1.0, 2)], r"Got \(0, 1, 1.0, 2\) as number 0"),
+        ([(0, 1, 1.0, 2, 3)], r"Got \(0, 1, 1.0, 2, 3\) as number 0"),
         ([(0, 1), (0, 9)], "rows from 0 to 8. Got 9 in number 1"),
         ([(-1, 1)], "Got -1 in number 0"),
         ([(0, 1), (1.0, 2)], "Got 1.0 in number 1"),
@@ -78,7 +92,7 @@ def test_pairs_may_repeat_and_come_from_arrays_and_generators():
         ([(0, 1), (0, 1, 1.5)], "probability from 0 to 1. Got .* in number 1"),
         ([(0, 1, -1e-9)], "probability from 0 to 1. Got .* in number 0"),
         ([(0, 1, float("nan"))], "probability from 0 to 1. Got .* in number 0"),
-        ([(0, 1, None)], "with or without a probability. Got .* as number 0"),
+        ([(0, 1, None)], "with or without a probability and a weight. Got .* as number 0"),
     ],
 )
 def test_bad_pairs_of_rows_are_refused_with_their_number(pairs, message):
@@ -144,7 +158,7 @@ def test_compressed_file_is_read(read):
         ("qid:a 1 2", "line 3: query must be one of the data. Got 'qid:a'"),
         ("a 1 2 often", "line 3: probability must be a number. Got 'often'"),
         ("a 1", "line 3: must be 'qid better worse .*Got 2 words"),
-        ("a 1 2 0.5 1", "line 3: must be 'qid better worse .*Got 5 words"),
+        ("a 1 2 0.5 1 1", "line 3: must be 'qid better worse .*Got 6 words"),
         ("a 2 2", "Got one twice in line 3 of .*pairs.txt"),
         ("a 1 2 1.25", "probability from 0 to 1. Got .* in line 3 of .*pairs.txt"),
         ("a 1 2 -0.5", "probability from 0 to 1. Got .* in line 3 of .*pairs.txt"),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,6 +75,35 @@ def naive_forces(data, pairs, scores, weights, sigma):
             curvatures[row] += sigma**2 * weight * chance * (1 - chance)
             sizes[row] += sigma * weight
     return forces, curvatures, sizes
+
+
+def test_the_weight_of_a_pair_and_of_its_documents_multiply_what_it_counts():
+    data, pairs, scores = random_case(3)
+    rng = np.random.default_rng(4)
+    of_pairs = rng.integers(0, 5, len(pairs)) / 2
+    of_documents = rng.integers(0, 5, data.n_documents) / 2
+    weighed = replace(data, document_weights=of_documents)
+    given = [(*pair, weight) for pair, weight in zip(pairs, of_pairs, strict=True)]
+    for objective in (RankMART(), LambdaMART(metric="dcg", truncation=7, normalise=False)):
+        discount = (
+            (lambda rank: 1 / math.log2(1 + rank)) if objective.name == "lambdamart" else None
+        )
+        weights = naive_weights(
+            data, pairs, scores, discount=discount, truncation=objective.truncation
+        )
+        for at, (i, j, _) in enumerate(pairs):
+            weights[at] *= of_pairs[at] * of_documents[i] * of_documents[j]
+        wanted = naive_forces(data, pairs, scores, weights, 1.0)
+        got = compute(objective, weighed, given, scores)
+        for numbers, right in zip(got, wanted[:2], strict=True):
+            assert np.all(np.abs(numbers - right) <= TOLERANCE * (1 + wanted[2]))
+
+
+def test_a_pair_of_weight_two_counts_as_the_pair_given_twice():
+    data, pairs, scores = random_case(5)
+    twice = compute(RankMART(), data, [*pairs, *pairs], scores)
+    double = compute(RankMART(), data, [(*pair, 2.0) for pair in pairs], scores)
+    np.testing.assert_allclose(double, twice, rtol=0, atol=1e-12)
 
 
 def cost(pairs, scores, weights, sigma):

@@ -228,8 +228,7 @@ class Training:
             self.matrix.codes,
         )  # fmt: skip
         if self._preferences is not None:
-            pairs = self._preferences
-            arrays = (*arrays, pairs.better, pairs.worse, pairs.probability)
+            arrays = (*arrays, *self._preferences.arrays)
         for array in arrays:
             part = np.empty(0) if array is None else np.ascontiguousarray(array)
             number = zlib.crc32(str(part.shape).encode(), number)

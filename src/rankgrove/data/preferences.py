@@ -27,67 +27,79 @@ class Preferences:
         Rows of the data, both of the same query.
     probability
         The chance that `better` is the better one.
+    weight
+        How much the pair counts.
     """
 
     better: NDArray[np.int64]
     worse: NDArray[np.int64]
     probability: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All there is to know of the pairs; weights only where some differ from 1."""
+        pairs = (self.better, self.worse, self.probability)
+        return pairs if np.all(self.weight == 1) else (*pairs, self.weight)
+
+    def take(self, chosen: NDArray[np.int64], moved_by: NDArray[np.int64] | int = 0) -> Preferences:
+        """The pairs of these numbers, with their rows moved."""
+        return Preferences(
+            self.better[chosen] + moved_by,
+            self.worse[chosen] + moved_by,
+            self.probability[chosen],
+            self.weight[chosen],
+        )
 
     @classmethod
     def from_rows(cls, data: Dataset, pairs: Iterable[Sequence[Any]]) -> Preferences:
-        """From tuples (better, worse) or (better, worse, probability) of row numbers.
+        """From tuples (better, worse), (better, worse, probability) or with a weight besides.
+
+        `better` and `worse` are row numbers; probability and weight are 1 if left out.
 
         >>> data = Dataset.from_arrays([[0.0], [1.0], [2.0]], [0, 0, 0], group=[3])
-        >>> Preferences.from_rows(data, [(2, 0), (1, 0, 0.8)]).probability.tolist()
-        [1.0, 0.8]
+        >>> pairs = Preferences.from_rows(data, [(2, 0), (1, 0, 0.8), (1, 2, 1.0, 0.5)])
+        >>> pairs.probability.tolist(), pairs.weight.tolist()
+        ([1.0, 0.8, 1.0], [1.0, 1.0, 0.5])
         """
-        better, worse, probability, names = [], [], [], []
+        rows, names = [], []
         if not isinstance(pairs, Iterable):
             raise DataError(f"preferences must be a list of pairs of rows. Got {pairs!r}.")
         for number, pair in enumerate(pairs):
-            whole = isinstance(pair, (tuple, list, np.ndarray)) and len(pair) in (2, 3)
-            chance: Any = None
-            if whole:
-                chance = pair[2] if len(pair) == 3 else 1.0
-            if not whole or not is_number(chance):
+            whole = isinstance(pair, (tuple, list, np.ndarray)) and 2 <= len(pair) <= 4
+            if not whole or not all(map(is_number, pair[2:])):
                 raise DataError(
-                    f"preferences must be pairs of rows, with or without a probability. Got "
-                    f"{pair!r} as number {number}."
+                    f"preferences must be pairs of rows, with or without a probability and a "
+                    f"weight. Got {pair!r} as number {number}."
                 )
-            better.append(pair[0])
-            worse.append(pair[1])
-            probability.append(float(chance))
+            rows.append((*pair, 1.0, 1.0)[:4])
             names.append(f"number {number}")
-        return cls._checked(data, better, worse, probability, names)
+        return cls._checked(data, rows, names)
 
     @classmethod
     def _checked(
         cls,
         data: Dataset,
-        better: Sequence[Any],
-        worse: Sequence[Any],
-        probability: Sequence[float],
+        pairs: Sequence[Sequence[Any]],
         names: Sequence[str],
     ) -> Preferences:
-        if not len(better):
+        if not pairs:
             raise DataError("preferences must have at least one pair. Got none.")
-        for side in (better, worse):
-            for row, name in zip(side, names, strict=True):
+        for side in (0, 1):
+            for pair, name in zip(pairs, names, strict=True):
+                row = pair[side]
                 whole = isinstance(row, (int, np.integer)) and not isinstance(row, bool)
                 if not whole or not 0 <= row < data.n_documents:
                     raise DataError(
                         f"preferences must name rows from 0 to {data.n_documents - 1}. Got {row!r} "
                         f"in {name}."
                     )
-        made = cls(
-            np.asarray(better, np.int64),
-            np.asarray(worse, np.int64),
-            np.asarray(probability, np.float64),
-        )
+        kinds = (np.int64, np.int64, np.float64, np.float64)
+        columns = zip(zip(*pairs, strict=True), kinds, strict=True)
+        made = cls(*(np.asarray(column, kind) for column, kind in columns))
         made.check(data, names)
         # By query, so that each is one stretch; within it as given.
-        order = np.argsort(made._queries(data, made.better), kind="stable")
-        return cls(made.better[order], made.worse[order], made.probability[order])
+        return made.take(np.argsort(made._queries(data, made.better), kind="stable"))
 
     @staticmethod
     def _queries(data: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -95,7 +107,8 @@ class Preferences:
 
     def check(self, data: Dataset, names: Sequence[str] | None = None) -> None:
         """Refuse pairs that are none of these data."""
-        first, second, chance = self.better, self.worse, self.probability
+        first, second = self.better, self.worse
+        chance, weight = self.probability, self.weight
         outside = (np.minimum(first, second) < 0) | (np.maximum(first, second) >= data.n_documents)
         for bad, rule in (
             (outside, f"be rows of the data, {data.n_documents} documents. Got another row"),
@@ -104,19 +117,24 @@ class Preferences:
                 self._queries(data, first) != self._queries(data, second),
                 "be of documents of one query. Got two queries",
             ),
-            (~((chance >= 0) & (chance <= 1)), "have a probability from 0 to 1. Got {value:g}"),
+            (~((chance >= 0) & (chance <= 1)), "have a probability from 0 to 1. Got {chance:g}"),
+            (
+                ~((weight >= 0) & np.isfinite(weight)),
+                "have a finite weight, 0 or more. Got {weight:g}",
+            ),
         ):
             if np.any(bad):
                 at = int(np.argmax(bad))
                 name = f"number {at}" if names is None else names[at]
-                raise DataError(f"preferences must {rule.format(value=chance[at])} in {name}.")
+                got = rule.format(chance=chance[at], weight=weight[at])
+                raise DataError(f"preferences must {got} in {name}.")
 
     def __len__(self) -> int:
         return len(self.better)
 
 
 def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
-    """Read a file of lines `qid better worse [probability]`.
+    """Read a file of lines `qid better worse [probability [weight]]`.
 
     `better` and `worse` are document ids where the data have some, and otherwise the number of the
     document in its query, from 1. Empty lines and what follows a # are left out.
@@ -129,27 +147,28 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
         at = text.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}, line {at}: must be text in UTF-8. Got other bytes.") from None
     rows = _Rows(data)
-    better, worse, probability, names = [], [], [], []
+    pairs, names = [], []
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if len(words) not in (3, 4):
+        if not 3 <= len(words) <= 5:
             raise DataError(
-                f"{path}, line {number}: must be 'qid better worse [probability]'. Got "
+                f"{path}, line {number}: must be 'qid better worse [probability [weight]]'. Got "
                 f"{len(words)} words."
             )
         name = f"{path}, line {number}"
-        better.append(rows.find(words[0], words[1], name))
-        worse.append(rows.find(words[0], words[2], name))
+        pair = [rows.find(words[0], document, name) for document in words[1:3]]
         names.append(f"line {number} of {path}")
-        try:
-            probability.append(float(words[3]) if len(words) == 4 else 1.0)
-        except ValueError:
-            raise DataError(f"{name}: probability must be a number. Got {words[3]!r}.") from None
+        for what, word in zip(("probability", "weight"), [*words[3:], "1", "1"], strict=False):
+            try:
+                pair.append(float(word))
+            except ValueError:
+                raise DataError(f"{name}: {what} must be a number. Got {word!r}.") from None
+        pairs.append(pair)
     if not names:
         raise DataError(f"{path}: preferences must have at least one pair. Got none.")
-    return Preferences._checked(data, better, worse, probability, names)
+    return Preferences._checked(data, pairs, names)
 
 
 class _Rows:

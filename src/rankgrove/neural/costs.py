@@ -130,6 +130,7 @@ def _of_preferences(
     away = sigma * (scores[preferences.better] - scores[preferences.worse])
     wanted = preferences.probability
     costs = wanted * np.logaddexp(0, -away) + (1 - wanted) * np.logaddexp(0, away)
+    costs *= preferences.weight
     query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
     summed: Floats = np.bincount(query, weights=costs, minlength=data.n_queries).astype(np.float64)
     return summed

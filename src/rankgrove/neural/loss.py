@@ -191,16 +191,14 @@ class Batches:
         self._objective, self._seed, self._n_jobs = objective, seed, n_jobs
         self._data = Dataset(
             np.empty((data.n_documents, 0), np.float32), data.labels, data.offsets,
-            data.query_ids, data.weights,
+            data.query_ids, data.weights, document_weights=data.document_weights,
         )  # fmt: skip
         self._preferences = preferences
         if preferences is not None:
             preferences.check(data)
             query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
             order = np.argsort(query, kind="stable")
-            self._preferences = Preferences(
-                preferences.better[order], preferences.worse[order], preferences.probability[order]
-            )
+            self._preferences = preferences.take(order)
             self._starts = np.searchsorted(query[order], np.arange(data.n_queries + 1))
         # Says what is wrong with labels and objective before any work is done.
         if preferences is None:
@@ -228,9 +226,7 @@ class Batches:
                 batch.offsets[:-1] - self._data.offsets[queries],
                 np.diff(self._starts)[queries],
             )
-            pairs = Preferences(
-                pairs.better[chosen] + moved, pairs.worse[chosen] + moved, pairs.probability[chosen]
-            )
+            pairs = pairs.take(chosen, moved)
         return forces_at(self._objective, batch, scores, iteration, pairs, self._seed, self._n_jobs)
 
 

@@ -6,7 +6,8 @@ With P the probability that i is better than j and P_ij = 1 / (1 + exp(-sigma (z
     curvature_i and curvature_j += sigma^2 w P_ij (1 - P_ij).
 
 w is 1 for RankMART. For LambdaMART it is |D(p_i) - D(p_j)| of the ranks and discounts of its
-metric: the swap delta of DCG where one document has gain 1 and the other 0.
+metric: the swap delta of DCG where one document has gain 1 and the other 0. The weight of the pair,
+of its query and of its two documents multiply it.
 """
 
 # mypy: disable-error-code="assignment"
@@ -32,8 +33,8 @@ _CHUNK_QUERIES = 64
 
 @kernel
 def push_preferences(
-    scores, offsets, weights, first, last, better, worse, probability, starts, discounts, depth,
-    sigma, out_forces, out_curvatures
+    scores, offsets, weights, first, last, better, worse, probability, pair_weights, starts,
+    discounts, depth, sigma, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last from their pairs, starts[q] to starts[q + 1].
 
@@ -61,7 +62,7 @@ def push_preferences(
         for pair in range(starts[q], starts[q + 1]):
             i, j = better[pair], worse[pair]
             rank_i, rank_j = rank_of[i - lo], rank_of[j - lo]
-            weight = weights[q]
+            weight = weights[q] * pair_weights[pair]
             if len(discounts):
                 weight *= abs(discounts[rank_i] - discounts[rank_j])
             if min(rank_i, rank_j) >= depth:
@@ -101,6 +102,11 @@ class PreferenceForces(Forces):
             discounts[: len(own)] = own
         depth = longest if objective.truncation is None else min(objective.truncation, longest)
         weights = np.ones(data.n_queries) if data.weights is None else data.weights
+        pair_weights = preferences.weight
+        if data.document_weights is not None:
+            of_documents = data.document_weights
+            of_pairs = of_documents[preferences.better] * of_documents[preferences.worse]
+            pair_weights = pair_weights * of_pairs
         query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
         starts = np.searchsorted(query, np.arange(data.n_queries + 1))
         self._inputs = (as_input(data.offsets, np.int64), as_input(weights, np.float64))
@@ -108,6 +114,7 @@ class PreferenceForces(Forces):
             as_input(preferences.better, np.int64),
             as_input(preferences.worse, np.int64),
             as_input(preferences.probability, np.float64),
+            as_input(pair_weights, np.float64),
             as_input(starts, np.int64),
             as_input(discounts, np.float64),
         )
