@@ -9,6 +9,7 @@ from metrics import naive_metrics
 from objectives.naive_objectives import (
     METRICS,
     PARSED,
+    Formless,
     compute,
     dataset,
     derivatives,
@@ -20,9 +21,11 @@ from objectives.naive_objectives import (
     swap_deltas,
     values_of_lists,
 )
+from rankgrove.metrics.average import MAP
 from rankgrove.metrics.discounted import ExpDCG
-from rankgrove.objectives.listwise import ListNet, Logistic, QueryRMSE, Regression, Softmax
+from rankgrove.objectives.listwise import ListNet, QueryRMSE, Softmax
 from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
+from rankgrove.objectives.pointwise import Logistic, Regression
 from rankgrove.objectives.registry import OBJECTIVES
 
 # A pair differs by the rounding of its e^x, at most 64 * 2^-53 twice, by that of two values of the
@@ -151,6 +154,24 @@ def test_rankmart_and_yetirank_without_noise_equal_the_formulas(neighbours, form
     how |= {"neighbours": neighbours}
     assert_equals_formulas(RankMART(**how), None)
     assert_equals_formulas(YetiRank(noise="none", decay=0.7, **how), ExpDCG(b=0.7))
+
+
+@pytest.mark.parametrize("neighbours", [2, "all"])
+@pytest.mark.parametrize("truncation", [None, 4])
+@pytest.mark.parametrize("metric", ["tau", "pair_accuracy", Formless(relevant=2)])
+def test_pair_forces_of_metrics_without_a_pair_loop_equal_the_formulas(
+    metric, truncation, neighbours
+):
+    rng = np.random.default_rng(5)
+    labels, scores = rng.integers(0, 5, size=12).tolist(), rng.normal(size=12).tolist()
+    objective = LambdaMART(
+        metric=metric, sigma=1.4, truncation=truncation, normalise=False, neighbours=neighbours
+    )
+    known = MAP(relevant=2) if isinstance(metric, Formless) else objective.metric
+    expected = expected_of((labels, scores), known, 1.0, 1.4, False, truncation, neighbours)
+    got = compute(objective, labels, scores)
+    assert np.abs(got[0]).max() > 1e-3
+    assert_near(got, expected)
 
 
 @pytest.mark.parametrize("neighbours", [3, "all"])

@@ -10,6 +10,7 @@ from metrics import naive_metrics
 from objectives.naive_objectives import (
     METRICS,
     PARSED,
+    Formless,
     compute,
     derivatives,
     forces_of_iterations,
@@ -21,6 +22,7 @@ from objectives.naive_objectives import (
 )
 from rankgrove._jit.elementary import GAUSSIAN
 from rankgrove._jit.hashing import iteration_key, mix
+from rankgrove.metrics.average import MAP
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.listwise import XENDCG
 from rankgrove.objectives.stochastic import StochasticRank
@@ -43,9 +45,17 @@ def plain(metric, **how):
     return StochasticRank(metric=metric, projection=0.0, **how)
 
 
+WITHOUT_FORM = Formless(relevant=2)
+
+
+def second_and_last(labels):
+    return labels[min(1, len(labels) - 1)] - 0.5 * labels[-1]
+
+
 @pytest.mark.parametrize("mu", [0.0, 0.4])
-@pytest.mark.parametrize("spec", METRICS)
+@pytest.mark.parametrize("spec", [*METRICS, "tau", "pair_accuracy", WITHOUT_FORM])
 def test_one_draw_equals_the_metric_with_each_document_above_and_below_each_other(spec, mu):
+    metric = MAP(relevant=2) if spec is WITHOUT_FORM else parse_metric(spec)
     rng = np.random.default_rng(1)
     group, weights = [5, 1, 9, 2, 3, 4], np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
     labels, scores = rng.integers(0, 5, size=24), np.round(rng.normal(size=24), 1)
@@ -58,7 +68,7 @@ def test_one_draw_equals_the_metric_with_each_document_above_and_below_each_othe
         rows = slice(start, start + n)
         noise = same_draws(GAUSSIAN, n, query, 3, seed=5, iteration=8)
         draws = [
-            stochastic_draw(PARSED[spec], scores[rows], labels[rows], row, sigma=0.7, mu=mu)
+            stochastic_draw(metric, scores[rows], labels[rows], row, sigma=0.7, mu=mu)
             for row in noise
         ]
         wanted = weights[query] * np.mean(draws, axis=0)
@@ -67,6 +77,27 @@ def test_one_draw_equals_the_metric_with_each_document_above_and_below_each_othe
         assert np.abs(forces[rows] - (wanted - wanted.mean())).max() <= 1e-11
         start += n
     assert np.abs(forces).max() > 1e-2
+
+
+def test_a_function_is_smoothed_as_any_metric():
+    labels = np.array([0.0, 3, 1, 0, 2])
+    scores = np.array([0.8, 0.1, 0.5, -0.6, -0.2])
+    with pytest.warns(UserWarning, match="is slow"):
+        forces, _ = compute(plain(second_and_last, samples=2), labels, scores, seed=5)
+    draws = np.zeros((2, 5))
+    for draw, noise in zip(draws, same_draws(GAUSSIAN, 5, 0, 2, seed=5, iteration=0), strict=True):
+        noisy = scores + noise
+        for i in range(5):
+            rest = [j for j in np.argsort(-noisy) if j != i]
+            for at, j in enumerate(rest):
+                above, below = (
+                    second_and_last(labels[[*rest[:cut], i, *rest[cut:]]]) for cut in (at, at + 1)
+                )
+                away = noisy[j] - scores[i]
+                draw[i] += math.exp(-0.5 * away**2) / math.sqrt(2 * math.pi) * (above - below)
+    wanted = draws.mean(axis=0)
+    assert np.abs(forces).max() > 0.01
+    assert forces == pytest.approx(wanted - wanted.mean(), abs=1e-12)
 
 
 def test_documents_further_than_7_sigma_count_less_than_the_stated_density():

@@ -61,10 +61,13 @@ def _warm_metrics() -> None:
 
 
 def _warm_training() -> None:
+    from dataclasses import replace
+
     import numpy as np
 
     from rankgrove.data.dataset import Dataset
     from rankgrove.estimators.ranker import Ranker
+    from rankgrove.objectives.registry import OBJECTIVES, make_objective
 
     # Enough rows that large nodes are divided in parts, and curvatures so uneven that rows of
     # small leaves have to be counted; then categories and samples.
@@ -79,31 +82,14 @@ def _warm_training() -> None:
     for trained in (ranker, Ranker(n_estimators=2, min_samples_leaf=2).fit(some)):
         trained.model_.predict(some)
         trained.model_.contributions(some)
-    for objective, others in (
-        ("yetiloss", {"grower": "oblivious"}),
-        ("stochasticrank", {"temperature": 1e4}),
-        ("softmax", {}),
-        ("rankmart", {}),
-    ):
-        Ranker(objective, n_estimators=2, min_samples_leaf=2, **others).fit(some)
-    pairs = [(1, 0)]
-    Ranker("rankmart", n_estimators=1, min_samples_leaf=2).fit(some, preferences=pairs)
-
-
-def _warm_networks() -> None:
-    import numpy as np
-
-    from rankgrove.data.dataset import Dataset
-    from rankgrove.errors import MissingExtraError
-
-    try:
-        from rankgrove.neural.costs import costs_of_queries
-    except MissingExtraError:
-        return
-    from rankgrove.objectives.registry import make_objective
-
-    data = Dataset.from_arrays(np.zeros((3, 0)), [0, 1, 1], group=[2, 1])
-    costs_of_queries(make_objective("rankmart"), data, np.zeros(3))
+    two_classes = replace(some, labels=(some.labels > 1).astype(np.float32))
+    for objective in OBJECTIVES:
+        ranker = Ranker(objective, n_estimators=2, min_samples_leaf=2, temperature=1e4)
+        ranker.fit(two_classes)
+        # What a network's loss is worth.
+        make_objective(objective).prepare(two_classes).cost(np.zeros(some.n_documents))
+    Ranker("yetiloss", n_estimators=2, grower="oblivious").fit(some)
+    Ranker("rankmart", n_estimators=1, min_samples_leaf=2).fit(some, preferences=[(1, 0)])
 
 
 def _warm_comparing() -> None:
@@ -141,7 +127,6 @@ STEPS: dict[str, Callable[[], None]] = {
     "descriptions": _warm_describe,
     "metrics": _warm_metrics,
     "training": _warm_training,
-    "networks": _warm_networks,
     "comparing": _warm_comparing,
     "combining": _warm_combining,
 }

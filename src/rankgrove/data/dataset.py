@@ -186,6 +186,11 @@ class Dataset:
         return int(self.features.shape[1])
 
     @property
+    def query_weights(self) -> NDArray[np.float64]:
+        """The weight of each query: 1 where none are given."""
+        return np.ones(self.n_queries) if self.weights is None else self.weights
+
+    @property
     def group(self) -> NDArray[np.int64]:
         """The number of documents of each query, as LightGBM takes it."""
         return np.diff(self.offsets)
@@ -202,8 +207,7 @@ class Dataset:
         >>> Dataset.from_arrays([[0.0]] * 3, [0] * 3, group=[1, 2], weights=[2, 3]).cost_weights
         array([2., 3., 3.])
         """
-        weights = np.ones(self.n_queries) if self.weights is None else self.weights
-        by_document = np.repeat(weights, self.group)
+        by_document = np.repeat(self.query_weights, self.group)
         return by_document if self.document_weights is None else by_document * self.document_weights
 
     def query_of(self, row: int) -> int:

@@ -25,7 +25,7 @@ from rankgrove.errors import DataError, ParameterError
 from rankgrove.estimators.base import NamedParameters
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
-from rankgrove.objectives.listwise import Logistic, Regression
+from rankgrove.objectives.pointwise import Logistic, Regression
 from rankgrove.training.trees import make_model, no_split_text, train_trees
 
 Floats = NDArray[np.float64]

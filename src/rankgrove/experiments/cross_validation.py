@@ -228,7 +228,7 @@ def _measure(
         own[~rows] = np.nan
     part = data if tested.all() else data.take_queries(tested)
     results = {name: evaluate(part, own[rows], metrics) for name, own in scores.items()}
-    weights = np.ones(part.n_queries) if part.weights is None else part.weights
+    weights = part.query_weights
     means: dict[str, dict[str, list[float]]] = {
         name: {
             metric: [

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankgrove._jit import kernel
 from rankgrove.errors import unknown_name
-from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
+from rankgrove.metrics.base import Binary, Floats, Rankings
+from rankgrove.metrics.forms import PRECISION, Form
 
 
 @kernel
@@ -71,30 +71,8 @@ def average_precision_expected(ranked, ends, offsets, first, last, depth, releva
         out[q] = total / _normaliser(count, depth, capped) if count > 0 else np.nan
 
 
-@kernel
-def sweep_average_precision(ranked, rank_a, hits_above, depth, relevant, normaliser, out):
-    """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:].
-
-    The document that moves up or down by the swap changes the count at every relevant rank
-    between by one: [(c_a + 1)/a + sum_{a<k<b} r_k/k - c_b/b] / N when the relevant one is at b,
-    minus [c_a/a + sum_{a<k<b} r_k/k - c_b/b] / N when it is at a; terms past the cut-off vanish.
-    """
-    is_a = ranked[rank_a] >= relevant
-    at_a = (hits_above + 1) / (rank_a + 1) if rank_a < depth else 0.0
-    hits = hits_above + is_a
-    between = 0.0
-    for rank_b in range(rank_a + 1, len(ranked)):
-        is_b = ranked[rank_b] >= relevant
-        hits += is_b
-        inside = rank_b < depth
-        at_b = hits / (rank_b + 1) if inside else 0.0
-        out[rank_b] = (is_b * 1.0 - is_a * 1.0) * (at_a + between - at_b) / normaliser
-        if is_b and inside:
-            between += 1.0 / (rank_b + 1)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MAP(Metric):
+class MAP(Binary):
     """The mean of the precision at each relevant document; over queries, MAP.
 
     Parameters
@@ -109,7 +87,6 @@ class MAP(Metric):
     map@100(ties=expected, relevant>=2)
     """
 
-    relevant: float | None = None
     norm: str = "relevant"
 
     name: ClassVar[str] = "map"
@@ -121,14 +98,8 @@ class MAP(Metric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_threshold(self.name, self.relevant)
         if self.norm not in ("relevant", "cutoff"):
             raise unknown_name("norm of map", self.norm, ("relevant", "cutoff"))
-
-    @property
-    def threshold(self) -> float:
-        """The least label of a relevant document."""
-        return 1.0 if self.relevant is None else float(self.relevant)
 
     def _compute(self, rankings: Rankings) -> Floats:
         parameters = (
@@ -138,19 +109,11 @@ class MAP(Metric):
         )
         return self._measure(rankings, average_precision, average_precision_expected, parameters)
 
-    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
-        labels = one_query(ranked_labels)
-        self.check_labels(Rankings.of_order(labels))
-        relevant = self.threshold
-        deltas = np.zeros((len(labels), len(labels)))
-        depth = self.depth(len(labels))
-        count = _count_relevant(labels, 0, len(labels), relevant)
-        if count == 0:
-            return deltas
-        normaliser = float(_normaliser(count, depth, self.norm == "cutoff"))
-        for rank_a in range(len(labels)):
-            hits_above = int(np.count_nonzero(labels[:rank_a] >= relevant))
-            sweep_average_precision(
-                labels, rank_a, hits_above, depth, relevant, normaliser, deltas[rank_a]
-            )
-        return deltas + deltas.T
+    def form(self, rankings: Rankings) -> Form:
+        depth = self.depth(rankings.longest)
+        relevant = (rankings.labels >= self.threshold).astype(np.float64)
+        counts = np.add.reduceat(relevant, rankings.offsets[:-1])
+        capped = np.minimum(counts, depth) if self.norm == "cutoff" else counts
+        scales = 1.0 / np.where(counts > 0, capped, np.nan)
+        inverse_ranks = 1.0 / np.arange(1, depth + 1)
+        return Form.of_ranks(PRECISION, relevant, inverse_ranks, scales, rankings.longest)

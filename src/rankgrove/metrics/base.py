@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.queries import offsets_of
 from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
+from rankgrove.metrics.forms import PAIRS, Form, fill_deltas
 from rankgrove.metrics.ties import (
     TIE_SIGN,
     TIES,
@@ -288,7 +289,26 @@ class Metric(ABC):
                 f"choose pair_accuracy or tau, which take any label."
             )
 
-    @abstractmethod
+    def check_grades(self, rankings: Rankings) -> None:  # noqa: B027 (most take all grades)
+        """Refuse labels of which the metric was not told what they mean, to train for it."""
+
+    def form(self, rankings: Rankings) -> Form | None:
+        """How the metric adds up over ranks, for kernels that optimise it.
+
+        None is a metric that they do not know: it is computed again for every swap, which is slow.
+        """
+        return None
+
+    def form_of_pairs(self, rankings: Rankings, truncation: int | None) -> Form | None:
+        """The form that weighs pairs whose better-ranked document is among the first ones.
+
+        Without a truncation it is the form of the metric with its own cut-off.
+        """
+        form = self.form(rankings)
+        if form is None or truncation is None:
+            return form
+        return form._replace(depth=min(form.depth, truncation))
+
     def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
         """By how much the metric of one query changes when two documents trade ranks.
 
@@ -302,6 +322,39 @@ class Metric(ABC):
         A symmetric matrix: entry (a, b) is the metric after the swap of ranks a + 1 and b + 1
         minus the metric before. Zero where the query is empty.
         """
+        labels = one_query(ranked_labels)
+        rankings = Rankings.of_order(labels)
+        self.check_labels(rankings)
+        deltas = np.zeros((len(labels), len(labels)))
+        form = self.form(rankings)
+        if form is None or form.kind == PAIRS:
+            self.fill_deltas(labels.astype(np.float64), len(labels), len(labels), deltas)
+        elif not math.isnan(form.scales[0]):
+            x = as_input(form.values * form.scales[0], np.float64)
+            fill_deltas(form.kind, x, as_input(form.discounts, np.float64), deltas)
+        return deltas + deltas.T
+
+    def fill_deltas(self, labels: Floats, depth: int, neighbours: int, out: Floats) -> None:
+        """Swap deltas of the pairs of near ranks, the upper one above `depth`, into the upper half.
+
+        The metric is computed again for every pair with different labels; NaN counts as 0.
+        """
+        n = len(labels)
+        for a in range(min(depth, n)):
+            below = np.arange(a + 1, min(n, a + neighbours + 1))
+            below = below[labels[below] != labels[a]]
+            lists = np.tile(labels, (len(below) + 1, 1))
+            lists[np.arange(len(below)), below] = labels[a]
+            lists[:-1, a] = labels[below]
+            values = self.of_orders(lists)
+            out[a, below] = np.nan_to_num(values[:-1] - values[-1])
+
+    def of_orders(self, lists: Floats) -> Floats:
+        """The value of each row of labels in rank order."""
+        n_lists, n = lists.shape
+        scores = np.tile(-np.arange(n), n_lists)
+        rankings = Rankings(lists.ravel(), scores, np.arange(n_lists + 1) * n, n_jobs=1)
+        return self.per_query(rankings)
 
     def __str__(self) -> str:
         cutoff = "" if self.k is None else f"@{self.k}"
@@ -326,9 +379,8 @@ class Metric(ABC):
     @classmethod
     def read_parameter(cls, name: str, text: str) -> Any:
         """The value of a parameter from its text; `ValueError` where it has none."""
-        if name in ("ties", "empty", "norm"):
-            return text
-        return float(text)
+        hint = get_type_hints(cls)[name]
+        return float(text) if hint is float or float in get_args(hint) else text
 
     @classmethod
     def read_positional(cls, text: str) -> dict[str, Any] | None:
@@ -345,12 +397,33 @@ def show_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def check_threshold(metric: str, relevant: float | None) -> None:
-    """The threshold that makes labels binary must leave 0 not relevant; without one it is 1."""
-    if relevant is not None and not (math.isfinite(relevant) and relevant > 0):
-        raise ParameterError(
-            f"relevant of {metric} must be a finite threshold above 0. Got {relevant:g}."
-        )
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Binary(Metric):
+    """A metric of two kinds of documents: those with a label of `relevant` or more, and others."""
+
+    relevant: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        relevant = self.relevant
+        if relevant is not None and not (math.isfinite(relevant) and relevant > 0):
+            raise ParameterError(
+                f"relevant of {self.name} must be a finite threshold above 0. Got {relevant:g}."
+            )
+
+    @property
+    def threshold(self) -> float:
+        """The least label of a relevant document."""
+        return 1.0 if self.relevant is None else float(self.relevant)
+
+    def check_grades(self, rankings: Rankings) -> None:
+        labels = rankings.labels
+        others = labels[(labels != 0) & (labels != 1)]
+        if self.relevant is None and len(others):
+            raise DataError(
+                f"labels must be 0 or 1 to train for {self}, or it must say which are relevant, as "
+                f"in {self.name}(relevant>=1). Got label {others[0]:g}."
+            )
 
 
 def one_query(ranked_labels: ArrayLike) -> NDArray[np.float32]:

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankgrove._jit import as_input, kernel
 from rankgrove.errors import DataError, ParameterError, unknown_name
-from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query, show_number
+from rankgrove.metrics.base import Binary, Floats, Metric, Rankings, show_number
+from rankgrove.metrics.forms import CASCADE, Form
 
 _TABLE, _BINARY, _LINEAR, _EXPONENTIAL = 0, 1, 2, 3
 
@@ -121,24 +121,10 @@ def cascade_expected(ranked, ends, offsets, first, last, depth, kind, table, out
 
 
 @kernel
-def sweep_cascade(ranked, rank_a, reach_a, depth, kind, table, out):
-    """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:].
-
-    With `reach_a` the chance to get to rank a, S what the ranks between give to a user who
-    passes a, and Q the chance that such a user gets to b, the delta is
-    `reach_a (R_b - R_a) (1/a - S - Q/b)`. No division by 1 - R, which can be 0.
-    """
-    stop_a = _stop(ranked[rank_a], kind, table)
-    at_a = 1.0 / (rank_a + 1) if rank_a < depth else 0.0
-    between = 0.0
-    pass_on = 1.0
-    for rank_b in range(rank_a + 1, len(ranked)):
-        stop_b = _stop(ranked[rank_b], kind, table)
-        at_b = 1.0 / (rank_b + 1) if rank_b < depth else 0.0
-        out[rank_b] = reach_a * (stop_b - stop_a) * (at_a - between - pass_on * at_b)
-        between += pass_on * stop_b * at_b
-        pass_on *= 1.0 - stop_b
-    return reach_a * (1.0 - stop_a)
+def find_stops(labels, kind, table, out):
+    """The chance to stop at each document."""
+    for i in range(len(labels)):
+        out[i] = _stop(labels[i], kind, table)
 
 
 class Cascade(Metric):
@@ -150,29 +136,22 @@ class Cascade(Metric):
         parameters = (self.depth(rankings.longest), *self.stopping(rankings))
         return self._measure(rankings, cascade, cascade_expected, parameters)
 
-    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
-        labels = one_query(ranked_labels)
-        rankings = Rankings.of_order(labels)
-        self.check_labels(rankings)
-        kind, table = self.stopping(rankings)
-        deltas = np.zeros((len(labels), len(labels)))
-        reach = 1.0
-        for rank_a in range(len(labels)):
-            reach = sweep_cascade(
-                labels, rank_a, reach, self.depth(len(labels)), kind, table, deltas[rank_a]
-            )
-        return deltas + deltas.T
+    def form(self, rankings: Rankings) -> Form:
+        stops = np.empty(len(rankings.labels))
+        find_stops(rankings.labels, *self.stopping(rankings), stops)
+        highest = np.maximum.reduceat(stops, rankings.offsets[:-1])
+        scales = np.where(highest == 0, np.nan, 1.0)
+        inverse_ranks = 1.0 / np.arange(1, self.depth(rankings.longest) + 1)
+        return Form.of_ranks(CASCADE, stops, inverse_ranks, scales, rankings.longest)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MRR(Cascade):
+class MRR(Binary, Cascade):
     """One over the rank of the first relevant document, 0 if there is none above the cut-off.
 
     >>> print(MRR(k=10, relevant=3))
     mrr@10(relevant>=3)
     """
-
-    relevant: float | None = None
 
     name: ClassVar[str] = "mrr"
     aliases: ClassVar[tuple[str, ...]] = ("rr",)
@@ -180,15 +159,6 @@ class MRR(Cascade):
     formula: ClassVar[str] = "1 / (rank of the first relevant document), 0 past k"
     reference: ClassVar[str] = "Voorhees 1999; Lyzhin et al. 2022, section 2.2"
     expected_ties: ClassVar[str] = "exact recurrence, linear in the tie group"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_threshold(self.name, self.relevant)
-
-    @property
-    def threshold(self) -> float:
-        """The least label of a relevant document."""
-        return 1.0 if self.relevant is None else float(self.relevant)
 
     def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
         return _BINARY, as_input([self.threshold], np.float64)
@@ -214,7 +184,7 @@ class ERR(Cascade):
     formula: ClassVar[str] = (
         "sum_{p<=k} R_p/p * prod_{m<p} (1 - R_m), R = (2^r-1)/2^r_max or r/r_max"
     )
-    reference: ClassVar[str] = "Chapelle et al. 2009; Burges 2010, section 6; Lyzhin et al. 2022"
+    reference: ClassVar[str] = "Chapelle et al. 2009; Burges 2010, section 3; Lyzhin et al. 2022"
     expected_ties: ClassVar[str] = "exact dynamic programming, quadratic in the tie group"
 
     def __post_init__(self) -> None:
@@ -265,7 +235,3 @@ class ERR(Cascade):
         if match := re.fullmatch(r"\(2\^r-1\)/2\^([0-9.e+-]+)", compact):
             return {"stop": "exponential", "r_max": float(match[1])}
         return None
-
-    @classmethod
-    def read_parameter(cls, name: str, text: str) -> Any:
-        return text if name == "stop" else super().read_parameter(name, text)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankgrove._jit import compile_swaps
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.metrics.base import Floats, Metric, Rankings, one_query
+from rankgrove.metrics.base import Floats, Metric, Rankings
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,26 +64,10 @@ class Custom(Metric):
         bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
         return np.array([self.value(labels[lo:hi].copy()) for lo, hi in bounds])
 
-    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
-        labels = one_query(ranked_labels).astype(np.float64)
-        deltas = np.zeros((len(labels), len(labels)))
-        self.fill_deltas(labels, len(labels), len(labels), deltas)
-        return deltas + deltas.T
-
     def fill_deltas(self, labels: Floats, depth: int, neighbours: int, out: Floats) -> None:
-        """Swap deltas of the pairs of near ranks, the upper one above `depth`, into the upper half.
-
-        NaN counts as 0.
-        """
         compiled = compile_swaps(self.function)
-        if compiled is not None:
-            compiled(labels.copy(), depth, neighbours, out)
-        else:
-            before = self.value(labels.copy())
-            for a in range(min(depth, len(labels))):
-                for b in range(a + 1, min(len(labels), a + neighbours + 1)):
-                    if labels[a] != labels[b]:
-                        swapped = labels.copy()
-                        swapped[[a, b]] = swapped[[b, a]]
-                        out[a, b] = self.value(swapped) - before
+        if compiled is None:
+            super().fill_deltas(labels, depth, neighbours, out)
+            return
+        compiled(labels.copy(), depth, neighbours, out)
         np.nan_to_num(out, copy=False)

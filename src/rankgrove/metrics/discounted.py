@@ -2,21 +2,21 @@
 
 All are `sum over ranks p of G(label at p) * D(p)`, divided by a normaliser of the query, so
 they share one kernel, one exact expectation over ties (a tied document has the mean gain of
-its group at every rank of it) and one swap delta, `(G_b - G_a) * (D(a) - D(b))`.
+its group at every rank of it) and one form for optimisers.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel
 from rankgrove.errors import DataError, ParameterError, unknown_name
-from rankgrove.metrics.base import Floats, Metric, Rankings, check_threshold, one_query
+from rankgrove.metrics.base import Binary, Floats, Metric, Rankings
+from rankgrove.metrics.forms import PRODUCT, Form
 
 _TABLE, _EXPONENTIAL, _LINEAR, _BINARY = 0, 1, 2, 3
 
@@ -77,18 +77,6 @@ def sum_gains(labels, offsets, first, last, kind, table, out):
         out[q] = total
 
 
-@kernel
-def sweep_discounted(ranked, rank_a, discounts, kind, table, normaliser, out):
-    """Swap deltas of rank_a with every rank below it, into out[rank_a + 1:]."""
-    depth = len(discounts)
-    gain_a = _gain(ranked[rank_a], kind, table)
-    discount_a = discounts[rank_a] if rank_a < depth else 0.0
-    for rank_b in range(rank_a + 1, len(ranked)):
-        discount_b = discounts[rank_b] if rank_b < depth else 0.0
-        gain_b = _gain(ranked[rank_b], kind, table)
-        out[rank_b] = (gain_b - gain_a) * (discount_a - discount_b) / normaliser
-
-
 class Discounted(Metric):
     """The shared part: a subclass says which gains, discounts and normaliser."""
 
@@ -123,24 +111,16 @@ class Discounted(Metric):
             )
         return self.normalise(out, rankings, kind, table)
 
-    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
-        labels = one_query(ranked_labels)
-        rankings = Rankings.of_order(labels)
-        self.check_labels(rankings)
+    def form(self, rankings: Rankings) -> Form:
         kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
+        n_documents, longest = len(rankings.labels), rankings.longest
+        # The gain of a document is the sum of gains of a query that is this document alone.
+        alone = as_input(np.arange(n_documents + 1), np.int64)
+        gains = np.empty(n_documents)
+        sum_gains(rankings.labels, alone, 0, n_documents, kind, table, gains)
         # Normalising a sum of 1 gives one over the normaliser, and NaN for an empty query.
-        inverse = self.normalise(np.ones(1), rankings, kind, table)[0]
-        deltas = np.zeros((len(labels), len(labels)))
-        if math.isnan(inverse):
-            return deltas
-        discounts = as_input(self.discounts(self.depth(len(labels))), np.float64)
-        for rank_a in range(len(labels)):
-            sweep_discounted(labels, rank_a, discounts, kind, table, 1.0 / inverse, deltas[rank_a])
-        return deltas + deltas.T
-
-
-def _log_discounts(depth: int) -> Floats:
-    return 1.0 / np.log2(np.arange(2, depth + 2))
+        scales = self.normalise(np.ones(rankings.n_queries), rankings, kind, table)
+        return Form.of_ranks(PRODUCT, gains, self.discounts(self.depth(longest)), scales, longest)
 
 
 def _total_gains(rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
@@ -248,7 +228,15 @@ class DCG(_GradedGain):
     expected_ties: ClassVar[str] = "closed form: the mean gain of the tie group at its ranks"
 
     def discounts(self, depth: int) -> Floats:
-        return _log_discounts(depth)
+        return np.asarray(1.0 / np.log2(np.arange(2, depth + 2)))
+
+    def form_of_pairs(self, rankings: Rankings, truncation: int | None) -> Form:
+        if truncation is None:
+            return self.form(rankings)
+        # LightGBM's: the truncation takes the place of the cut-off, and discounts have none.
+        depth = min(truncation, rankings.longest)
+        form = replace(self, k=depth).form(rankings)
+        return form._replace(discounts=self.discounts(rankings.longest))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -304,22 +292,10 @@ class ExpDCG(_GradedGain):
         return np.asarray(self.b ** np.arange(depth))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _BinaryGain(Discounted):
-    """Gain 1 for a relevant document, label >= `relevant`, else 0."""
-
-    relevant: float | None = None
+class _BinaryGain(Binary, Discounted):
+    """Gain 1 for a relevant document, else 0."""
 
     expected_ties: ClassVar[str] = "closed form: the share of relevant documents in the tie group"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_threshold(self.name, self.relevant)
-
-    @property
-    def threshold(self) -> float:
-        """The least label of a relevant document."""
-        return 1.0 if self.relevant is None else float(self.relevant)
 
     def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
         return _BINARY, as_input([self.threshold], np.float64)

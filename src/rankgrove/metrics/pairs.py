@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, kernel
+from rankgrove._jit import kernel
 from rankgrove.metrics.base import Floats, Metric, Rankings, one_query
+from rankgrove.metrics.forms import PAIRS, Form
 
 
 @kernel
@@ -113,6 +114,10 @@ class _Pairs(Metric):
     def _from_counts(self, pairs: Floats, discordant: Floats, sizes: Floats) -> Floats:
         raise NotImplementedError
 
+    def _worth(self, pairs: Floats, sizes: NDArray[np.int64]) -> Floats:
+        """What one more concordant pair gives."""
+        raise NotImplementedError
+
     def _compute(self, rankings: Rankings) -> Floats:
         if self.ties == "expected":
             worst = replace(self, ties="worst")._compute(rankings)
@@ -124,23 +129,25 @@ class _Pairs(Metric):
         pairs[pairs == 0] = np.nan
         return self._from_counts(pairs, discordant, np.diff(rankings.offsets).astype(float))
 
-    def swap_deltas(self, ranked_labels: ArrayLike) -> Floats:
-        labels = one_query(ranked_labels)
-        n = len(labels)
-        deltas = np.zeros((n, n))
-        pairs, discordant = np.empty(1), np.empty(1)
-        count_pairs(labels, as_input([0, n], np.int64), 0, 1, pairs, discordant)
-        if pairs[0] == 0:
-            return deltas
+    def form(self, rankings: Rankings) -> Form:
+        pairs, discordant = np.empty(rankings.n_queries), np.empty(rankings.n_queries)
+        count_pairs(rankings.labels, rankings.offsets, 0, rankings.n_queries, pairs, discordant)
+        pairs[pairs == 0] = np.nan
+        values, longest = rankings.labels.astype(np.float64), rankings.longest
+        # The step from one discount to the next is 1 everywhere.
+        steps = np.arange(float(longest), 0.0, -1.0)
+        return Form(PAIRS, values, steps, self._worth(pairs, np.diff(rankings.offsets)), longest)
+
+    def fill_deltas(self, labels: Floats, depth: int, neighbours: int, out: Floats) -> None:
+        scale = self.form(Rankings.of_order(one_query(labels))).scales[0]
+        if np.isnan(scale):
+            return
         levels, grades = np.unique(labels, return_inverse=True)
-        for rank_a in range(n):
-            sweep_pairs(grades, rank_a, len(levels), deltas[rank_a])
-        # (concordant - discordant) falls by 2 for each pair that becomes discordant.
-        sizes = np.array([float(n)])
-        per_pair = self._from_counts(pairs, np.ones(1), sizes) - self._from_counts(
-            pairs, np.zeros(1), sizes
-        )
-        return np.asarray((deltas + deltas.T) * (-per_pair[0] / 2))
+        for rank_a in range(min(depth, len(labels))):
+            sweep_pairs(grades, rank_a, len(levels), out[rank_a])
+            # (concordant - discordant) rises by 2 for each pair that becomes concordant.
+            out[rank_a, rank_a + 1 :] *= scale / 2
+            out[rank_a, rank_a + neighbours + 1 :] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -158,6 +165,9 @@ class PairAccuracy(_Pairs):
 
     def _from_counts(self, pairs: Floats, discordant: Floats, sizes: Floats) -> Floats:
         return np.asarray((pairs - discordant) / pairs)
+
+    def _worth(self, pairs: Floats, sizes: NDArray[np.int64]) -> Floats:
+        return np.asarray(1.0 / pairs)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -180,3 +190,6 @@ class Tau(_Pairs):
 
     def _from_counts(self, pairs: Floats, discordant: Floats, sizes: Floats) -> Floats:
         return np.asarray((pairs - 2 * discordant) / np.sqrt(pairs * sizes * (sizes - 1) / 2))
+
+    def _worth(self, pairs: Floats, sizes: NDArray[np.int64]) -> Floats:
+        return np.asarray(2.0 / np.sqrt(pairs * sizes * (sizes - 1) / 2))

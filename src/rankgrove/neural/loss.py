@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
-from rankgrove.neural.costs import costs_of_queries
-from rankgrove.objectives.base import Floats, Objective
+from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.objectives.registry import make_objective
 
@@ -87,13 +86,10 @@ class RankingLoss(nn.Module):
             preferences = Preferences.from_rows(data, preferences)
         if iteration is None:
             iteration, self.calls = self.calls, self.calls + 1
-        forces = forces_at(
-            self.objective, data, own, iteration, preferences, self.seed, self.n_jobs
-        )
+        prepared = _prepare(self.objective, data, preferences, self.seed, self.n_jobs)
+        forces = forces_at(prepared, own, iteration)
         scale = 1 / data.n_queries if self.reduction == "mean" else 1.0
-        costs = None
-        if self.cost:
-            costs = costs_of_queries(self.objective, data, own, preferences, self.n_jobs)
+        costs = prepared.cost(own) if self.cost else None
         value = float(-(forces @ own) if costs is None else costs.sum()) * scale
         gradient = torch.from_numpy(-scale * forces).to(flat)
         loss: Tensor = _Push.apply(flat, gradient, flat.new_tensor(value))
@@ -125,7 +121,8 @@ def ranking_loss(
     in float64: exactly those that trees are trained by. Memory is linear in the documents. There is
     no second derivative.
 
-    The value is the cost, where forces are those of one (`rankgrove.neural.costs` lists them).
+    The value is the cost, where forces are those of one (`rankmart` without truncation, noise and
+    normalising, `softmax`, `listnet`, `queryrmse`, `regression` and `logistic`).
     Elsewhere, as for `lambdamart`, whose weights change with the ranking, it is minus the sum of
     force times score: right for the gradient, but no measure of progress.
 
@@ -157,20 +154,20 @@ def ranking_loss(
     return RankingLoss(made, reduction=reduction, cost=cost, seed=seed, n_jobs=n_jobs)
 
 
-def forces_at(
+def _prepare(
     objective: Objective,
     data: Dataset,
-    scores: Floats,
-    iteration: int,
-    preferences: Preferences | None = None,
-    seed: int = 0,
-    n_jobs: int | None = None,
-) -> Floats:
-    """The force on each document of a batch."""
+    preferences: Preferences | None,
+    seed: int,
+    n_jobs: int | None,
+) -> Forces:
     if preferences is None:
-        prepared = objective.prepare(data, n_jobs, seed)
-    else:
-        prepared = prepare_preferences(objective, data, preferences, n_jobs)
+        return objective.prepare(data, n_jobs, seed)
+    return prepare_preferences(objective, data, preferences, n_jobs)
+
+
+def forces_at(prepared: Forces, scores: Floats, iteration: int) -> Floats:
+    """The force on each document of a batch."""
     forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
     prepared.compute(scores, iteration, forces, curvatures)
     return forces
@@ -201,10 +198,7 @@ class Batches:
             self._preferences = preferences.take(order)
             self._starts = np.searchsorted(query[order], np.arange(data.n_queries + 1))
         # Says what is wrong with labels and objective before any work is done.
-        if preferences is None:
-            objective.prepare(self._data, n_jobs, seed)
-        else:
-            prepare_preferences(objective, self._data, preferences, n_jobs)
+        _prepare(objective, self._data, preferences, seed, n_jobs)
 
     @property
     def counting(self) -> NDArray[np.int64]:
@@ -227,7 +221,8 @@ class Batches:
                 np.diff(self._starts)[queries],
             )
             pairs = pairs.take(chosen, moved)
-        return forces_at(self._objective, batch, scores, iteration, pairs, self._seed, self._n_jobs)
+        prepared = _prepare(self._objective, batch, pairs, self._seed, self._n_jobs)
+        return forces_at(prepared, scores, iteration)
 
 
 def _stretches(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ class Forces(ABC):
         Parameters
         ----------
         scores
-            IN: one a document, finite.
+            IN: one per document, finite.
         iteration
             IN: the number of the tree that will be fitted, from 0; objectives with noise draw
             it anew for each.
@@ -50,6 +50,10 @@ class Forces(ABC):
             The leaf of each document.
         """
         raise NotImplementedError
+
+    def cost(self, scores: Floats) -> Floats | None:
+        """The cost of each query, with its weight; None where forces are not those of one cost."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

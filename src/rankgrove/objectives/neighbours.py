@@ -17,7 +17,7 @@ import numpy as np
 from rankgrove._jit import kernel
 from rankgrove._jit.elementary import NO_NOISE, add, draw_noise, exponentials, subtract
 from rankgrove._jit.hashing import mix
-from rankgrove.objectives.deltas import prepare_deltas, weigh_diagonal
+from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
 # deltas; weights, exponents and what pairs contribute.

@@ -28,7 +28,7 @@ from rankgrove._jit.elementary import (
     sum_lanes,
 )
 from rankgrove._jit.ranking import RUN, rank_query
-from rankgrove.objectives.deltas import prepare_deltas, weigh_row
+from rankgrove.metrics.forms import prepare_deltas, weigh_row
 from rankgrove.objectives.neighbours import (
     CURVATURES,
     FORCES,
@@ -180,7 +180,7 @@ def push_queries(
     Parameters
     ----------
     values
-        One a document: what the metric sees in it, x in `deltas` but for the scale.
+        One a document: what the metric sees in it, x in `forms` but for the scale.
     scales
         One a query: what its values are multiplied by, or 0 if no pair of it counts.
     weights

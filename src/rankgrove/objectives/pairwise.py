@@ -9,7 +9,7 @@ label i > label j, and differ in the weight of a pair only:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,17 @@ from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove._jit.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, parameter
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
-from rankgrove.metrics.spec import METRICS, parse_metric
+from rankgrove.metrics.forms import PAIRS, Form
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
-from rankgrove.objectives.custom import CustomForces
 from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
-from rankgrove.objectives.plain_pairs import push_plain
-from rankgrove.objectives.weights import WITH_DELTAS, PairWeights, weigh_pairs
+from rankgrove.objectives.plain_pairs import push_plain, sum_pair_costs
+from rankgrove.objectives.recomputed import RecomputedForces
+from rankgrove.objectives.weights import weigh_pairs
 from rankgrove.rules import AUTO, option
 
 Noise = Literal["none", "logistic", "gaussian"]
@@ -113,20 +113,20 @@ class Pairwise(Objective):
 
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         metric = self._weighs_by
-        if isinstance(metric, Custom):
-            longest = int(data.group.max())
-            return CustomForces(
-                metric, data, sigma=self.sigma, normalise=self.normalise,
-                depth=longest if self.truncation is None else self.truncation,
-                neighbours=longest if self.neighbours == "all" else self.neighbours,
-                noise=(_NOISE_KINDS[self.noise], self.noise_scale),
-                permutations=1 if self.noise == "none" else self.permutations,
-                n_jobs=n_jobs, seed=seed,
-            )  # fmt: skip
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
-        weights = weigh_pairs(metric, rankings, self.truncation)
-        kind = PlainForces if metric is None and self.takes_all_pairs else PairForces
-        return kind(self, weights, data, n_jobs, seed)
+        form = weigh_pairs(metric, rankings, self.truncation)
+        if form is not None and form.kind != PAIRS:
+            kind = PlainForces if metric is None and self.takes_all_pairs else PairForces
+            return kind(self, form, data, n_jobs, seed)
+        longest = rankings.longest
+        return RecomputedForces(
+            cast("Metric", metric),  data, sigma=self.sigma, normalise=self.normalise,
+            depth=longest if self.truncation is None else self.truncation,
+            neighbours=longest if self.neighbours == "all" else self.neighbours,
+            noise=(_NOISE_KINDS[self.noise], self.noise_scale),
+            permutations=1 if self.noise == "none" else self.permutations,
+            n_jobs=n_jobs, seed=seed,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +157,11 @@ class _ByMetric(Pairwise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
+        object.__setattr__(self, "metric", parse_metric(self.metric))
 
     @property
     def _weighs_by(self) -> Metric | None:
-        return known_metric(self.metric, self.name)
+        return parse_metric(self.metric)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,24 +264,23 @@ class PairForces(Forces):
     def __init__(
         self,
         objective: Pairwise,
-        weights: PairWeights,
+        form: Form,
         data: Dataset,
         n_jobs: int | None,
         seed: int,
     ) -> None:
         longest = int(data.group.max())
         discounts = np.zeros(longest + LANES)
-        discounts[:longest] = weights.discounts
-        of_query = np.ones(data.n_queries) if data.weights is None else data.weights
+        discounts[:longest] = form.discounts
         self._inputs = (
-            as_input(weights.values, np.float64),
+            as_input(form.values, np.float64),
             as_input(data.offsets, np.int64),
-            as_input(weights.scales, np.float64),
-            as_input(of_query, np.float64),
+            as_input(form.scales, np.float64),
+            as_input(data.query_weights, np.float64),
         )
         neighbours = longest if objective.neighbours == "all" else int(objective.neighbours)
         rounds = 1 if objective.noise == "none" else objective.permutations
-        self._kind = (weights.kind, as_input(discounts, np.float64), weights.depth)
+        self._kind = (form.kind, as_input(discounts, np.float64), form.depth)
         self._how = (float(objective.sigma), bool(objective.normalise))
         by_score = objective.noise == "none" and neighbours >= longest - 1
         noise = _NOISE_KINDS[objective.noise], float(objective.noise_scale)
@@ -289,7 +288,7 @@ class PairForces(Forces):
         self._neighbours = None if by_score or objective.neighbours == "all" else neighbours
         self._no_leaves = as_input([], np.int32)
         sizes = data.group
-        pairs = int((np.minimum(sizes, weights.depth) * np.minimum(sizes, neighbours)).sum())
+        pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, neighbours)).sum())
         step = min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1)
         bounds = chunk_queries(data.offsets, step)
         few = pairs * rounds <= _FEW_PAIRS
@@ -348,16 +347,13 @@ class PlainForces(PairForces):
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)
 
+    def cost(self, scores: Floats) -> Floats | None:
+        labels, _, offsets, weights = self._plain
+        own, out = as_input(scores, np.float64), np.empty(len(weights))
 
-def known_metric(spec: str | Metric, objective: str) -> Metric:
-    """The metric of a name or value, if kernels know its swap deltas."""
-    metric = parse_metric(spec)
-    if isinstance(metric, Custom) and objective != "stochasticrank":
-        return metric
-    if not isinstance(metric, WITH_DELTAS):
-        known = [name for name, kind in METRICS.items() if issubclass(kind, WITH_DELTAS)]
-        raise ParameterError(
-            f"the {parameter('metric')} of {objective} must be one of {', '.join(known)}. Got "
-            f"{metric}."
-        )
-    return metric
+        def add(chunk: int) -> None:
+            first, last = self._bounds[chunk], self._bounds[chunk + 1]
+            sum_pair_costs(own, labels, offsets, first, last, self._how[0], out)
+
+        run_chunks(add, len(self._bounds) - 1, self._n_jobs)
+        return np.asarray(out * weights)

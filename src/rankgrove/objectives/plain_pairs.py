@@ -1,4 +1,4 @@
-"""Forces where every pair counts the same: no ranking, and no pair of equal labels is looked at.
+"""Forces and costs where every pair counts the same, without a ranking or pairs of equal labels.
 
 Documents stand in the order of their labels, so that the worse ones of each stand before it. With
 powers E = e^(sigma z) the force of a pair (i, j), label i > label j, is E_j / (E_i + E_j).
@@ -8,6 +8,8 @@ powers E = e^(sigma z) the force of a pair (i, j), label i > label j, is E_j / (
 # (Numba gives the variables of kernels their types.)
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -27,6 +29,13 @@ _WIDEST = 200.0
 
 _SCORES, _POWERS, _ROW_FORCES, _ROW_CURVATURES, _FORCES, _CURVATURES = range(6)
 _N_ROWS = 6
+
+# In costs, scores, times sigma, no further apart than this have quotients of e^x that are finite.
+_WIDEST_COSTS = 300.0
+# The logarithm of the largest product that is taken: below that of the largest double.
+_LARGEST_LOG = 700.0
+# Products that are taken side by side, and the most factors of one.
+_SIDE_BY_SIDE, _DEEPEST = 16, 32
 
 
 @kernel
@@ -113,3 +122,55 @@ def push_plain(
         for i in range(n):
             out_forces[order[lo + i]] = sigma * weights[q] * forces[i]
             out_curvatures[order[lo + i]] = sigma * sigma * weights[q] * curvatures[i]
+
+
+@kernel
+def sum_logs(powers, count, inverse, deep, lanes):
+    """The sum of log(1 + inverse * powers[j]) for j below count.
+
+    A sum of logarithms is that of their product, of `deep` factors here: few are taken.
+    """
+    total, n_blocks, done = 0.0, count // _SIDE_BY_SIDE, 0
+    while done < n_blocks:
+        following = min(n_blocks, done + deep)
+        lanes[:] = 1.0
+        for block in range(done, following):
+            for lane in range(_SIDE_BY_SIDE):
+                lanes[lane] *= 1.0 + inverse * powers[block * _SIDE_BY_SIDE + lane]
+        for lane in range(_SIDE_BY_SIDE):
+            total += math.log(lanes[lane])
+        done = following
+    product, n_factors = 1.0, 0
+    for j in range(n_blocks * _SIDE_BY_SIDE, count):
+        product *= 1.0 + inverse * powers[j]
+        n_factors += 1
+        if n_factors == deep:
+            total += math.log(product)
+            product, n_factors = 1.0, 0
+    return total + math.log(product)
+
+
+@kernel
+def sum_pair_costs(scores, labels, offsets, first, last, sigma, out):
+    """For queries first to last the sum of log(1 + exp(-sigma (z_i - z_j))), label i > label j."""
+    lanes = np.empty(_SIDE_BY_SIDE)
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        # In the order of labels, the worse documents of each stand before it.
+        order = np.argsort(labels[lo:hi], kind="mergesort")
+        own, grades = scores[lo:hi][order] * sigma, labels[lo:hi][order]
+        low, high = own.min(), own.max()
+        is_narrow = high - low <= _WIDEST_COSTS
+        powers = np.exp(own - (low + high) / 2) if is_narrow else own
+        deep = max(1, min(_DEEPEST, int(_LARGEST_LOG / (high - low + 1.0)))) if is_narrow else 1
+        total, n_worse = 0.0, 0
+        for i in range(hi - lo):
+            if i > 0 and grades[i] > grades[i - 1]:
+                n_worse = i
+            if is_narrow:
+                total += sum_logs(powers, n_worse, 1.0 / powers[i], deep, lanes)
+            else:
+                for j in range(n_worse):
+                    x = own[i] - own[j]
+                    total += max(-x, 0.0) + math.log1p(math.exp(-abs(x)))
+        out[q] = total

@@ -24,9 +24,11 @@ from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import ParameterError
-from rankgrove.metrics.discounted import DCG, Discounted
+from rankgrove.metrics.base import Rankings
+from rankgrove.metrics.forms import PRODUCT
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Floats, Forces, Objective
-from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART, known_metric
+from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART
 
 _CHUNK_QUERIES = 64
 
@@ -86,22 +88,20 @@ class PreferenceForces(Forces):
     def __init__(
         self, objective: Pairwise, data: Dataset, preferences: Preferences, n_jobs: int | None
     ) -> None:
-        longest = int(data.group.max())
-        discounts = np.zeros(0)
+        discounts, depth = np.zeros(0), int(data.group.max())
+        if objective.truncation is not None:
+            depth = min(objective.truncation, depth)
         if isinstance(objective, LambdaMART):
-            metric = known_metric(objective.metric, objective.name)
-            if not isinstance(metric, Discounted):
+            # Preferences take the place of labels.
+            nothing = np.zeros(data.n_documents)
+            rankings = Rankings(nothing, nothing, data.offsets, n_jobs=n_jobs)
+            form = parse_metric(objective.metric).form_of_pairs(rankings, objective.truncation)
+            if form is None or form.kind != PRODUCT:
                 raise ParameterError(
                     f"metric must be one with discounts, as dcg, to train from preferences. Got "
-                    f"{metric}."
+                    f"{objective.metric}."
                 )
-            discounts = np.zeros(longest)
-            cut = metric.k if objective.truncation is None else None
-            shown = DCG(k=cut) if isinstance(metric, DCG) else metric
-            own = shown.discounts(shown.depth(longest))
-            discounts[: len(own)] = own
-        depth = longest if objective.truncation is None else min(objective.truncation, longest)
-        weights = np.ones(data.n_queries) if data.weights is None else data.weights
+            discounts, depth = form.discounts, form.depth
         pair_weights = preferences.weight
         if data.document_weights is not None:
             of_documents = data.document_weights
@@ -109,7 +109,10 @@ class PreferenceForces(Forces):
             pair_weights = pair_weights * of_pairs
         query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
         starts = np.searchsorted(query, np.arange(data.n_queries + 1))
-        self._inputs = (as_input(data.offsets, np.int64), as_input(weights, np.float64))
+        self._inputs = (
+            as_input(data.offsets, np.int64),
+            as_input(data.query_weights, np.float64),
+        )
         self._pairs = (
             as_input(preferences.better, np.int64),
             as_input(preferences.worse, np.int64),
@@ -119,6 +122,7 @@ class PreferenceForces(Forces):
             as_input(discounts, np.float64),
         )
         self._how = (int(depth), float(objective.sigma))
+        self._objective, self._query = objective, query
         self._n_queries, self._n_jobs = data.n_queries, n_jobs
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
@@ -132,6 +136,15 @@ class PreferenceForces(Forces):
             )
 
         run_chunks(push, -(-self._n_queries // _CHUNK_QUERIES), self._n_jobs)
+
+    def cost(self, scores: Floats) -> Floats | None:
+        if not (isinstance(self._objective, RankMART) and self._objective.takes_all_pairs):
+            return None
+        better, worse, wanted, weights, *_ = self._pairs
+        away = self._objective.sigma * (scores[better] - scores[worse])
+        costs = wanted * np.logaddexp(0, -away) + (1 - wanted) * np.logaddexp(0, away)
+        summed = np.bincount(self._query, costs * weights, self._n_queries)
+        return np.asarray(summed * self._inputs[1])
 
 
 def prepare_preferences(

@@ -9,15 +9,9 @@ from typing import Any
 from rankgrove.errors import unknown_name
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.function import AbsentObjective, FunctionObjective
-from rankgrove.objectives.listwise import (
-    XENDCG,
-    ListNet,
-    Logistic,
-    QueryRMSE,
-    Regression,
-    Softmax,
-)
+from rankgrove.objectives.listwise import XENDCG, ListNet, QueryRMSE, Softmax
 from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
+from rankgrove.objectives.pointwise import Logistic, Regression
 from rankgrove.objectives.stochastic import StochasticRank
 
 OBJECTIVES: dict[str, type[Objective]] = {

@@ -34,10 +34,11 @@ from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Metric, Rankings
+from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, Form, neighbour_factors
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
-from rankgrove.objectives.deltas import CASCADE, PRECISION
-from rankgrove.objectives.pairwise import known_metric
-from rankgrove.objectives.weights import PairWeights, weigh_pairs
+from rankgrove.objectives.recomputed import warn_if_slow
+from rankgrove.objectives.weights import weigh_pairs
 from rankgrove.rules import option
 
 # Documents further away than this many sigma do not count: e^-24.5 is 2e-11.
@@ -54,22 +55,7 @@ _MEANS, _X, _FACTORS, _SCORES, _WEIGHTS, _ABOVE, _TERMS, _N_WORK_ROWS = range(8)
 
 
 @kernel
-def _prepare_factors(kind, n, x, factors):
-    """What V at each rank is multiplied by besides its discounts, from the documents above."""
-    hits = 0.0
-    reach = 1.0
-    for i in range(n):
-        factors[i] = 1.0
-        if kind == PRECISION:
-            factors[i] = hits + 1.0
-            hits += x[i] > 0.0
-        elif kind == CASCADE:
-            factors[i] = reach
-            reach *= 1.0 - x[i]
-
-
-@kernel
-def _list_others(kind, value, lo, hi, ranked, steps, work, places):
+def _list_others(kind, scale, value, lo, hi, ranked, steps, work, places):
     """List the documents at ranks lo to hi that count for those of one value, all at lo or below.
 
     They are in rank order, have another value and a swap delta that is not 0. Weights are the
@@ -85,6 +71,8 @@ def _list_others(kind, value, lo, hi, ranked, steps, work, places):
     n = 0
     for j in range(lo, hi):
         difference = value - x[j]
+        if kind == PAIRS:
+            difference = scale * (np.float64(difference > 0.0) - np.float64(difference < 0.0))
         factor = reach if kind == CASCADE else factors[j] - less
         with_below = difference * steps[j] * factors[j]
         with_above = difference * steps[j - 1] * factor if j > 0 else 0.0
@@ -152,7 +140,8 @@ def _project(scores, part, nu, forces):
 
 @kernel
 def _push_group(
-    kind, value, members, n, deep, ranked, idx, steps, sigma, work, places, bits, powers, forces
+    kind, scale, value, members, n, deep, ranked, idx, steps, sigma, work, places, bits, powers,
+    forces
 ):  # fmt: skip
     """Add to the forces of all documents of one value; `members` are their ranks, rising."""
     means = work[_MEANS]
@@ -162,7 +151,7 @@ def _push_group(
         lowest = min(lowest, means[idx[rank]])
     lo = min(_fall_to(ranked, n, highest + _FAR * sigma), members[0])
     hi = min(_fall_to(ranked, n, lowest - _FAR * sigma), deep)
-    n_others = _list_others(kind, value, lo, hi, ranked, steps, work, places)
+    n_others = _list_others(kind, scale, value, lo, hi, ranked, steps, work, places)
     scores, weights, above, terms = work[_SCORES], work[_WEIGHTS], work[_ABOVE], work[_TERMS]
     passed = 0
     for rank in members:
@@ -180,15 +169,16 @@ def _push_group(
 
 @kernel
 def _push_groups(
-    kind, values, ranks, n, deep, ranked, idx, steps, sigma, work, places, bits, powers, forces
+    kind, scale, values, ranks, n, deep, ranked, idx, steps, sigma, work, places, bits, powers,
+    forces
 ):  # fmt: skip
     """Add to the forces of a query, whose ranks are sorted by value."""
     start = 0
     for end in range(1, n + 1):
         if end == n or values[end] != values[start]:
             _push_group(
-                kind, values[start], ranks[start:end], n, deep, ranked, idx, steps, sigma, work,
-                places, bits, powers, forces
+                kind, scale, values[start], ranks[start:end], n, deep, ranked, idx, steps, sigma,
+                work, places, bits, powers, forces
             )  # fmt: skip
             start = end
 
@@ -241,12 +231,12 @@ def push_samples(
             ranked, idx = ranked_scores[side], ranked_idx[side]
             for i in range(n):
                 x[i] = values[lo + idx[i]] * scales[q]
-            _prepare_factors(kind, n, x, work[_FACTORS])
+            neighbour_factors(kind, n, x, work[_FACTORS])
             # Documents of equal value have no swap delta: they go together, in rank order.
             by_value = rank_query(x[:n], used, room, ranked_x, ranks)
             _push_groups(
-                kind, ranked_x[by_value], ranks[by_value], n, min(deep + 1, n), ranked, idx, steps,
-                sigma, work, places, bits, powers, forces
+                kind, scales[q], ranked_x[by_value], ranks[by_value], n, min(deep + 1, n), ranked,
+                idx, steps, sigma, work, places, bits, powers, forces
             )  # fmt: skip
         # Of the normal density, and of the mean over samples.
         factor = weights[q] / (sigma * math.sqrt(2.0 * math.pi) * samples)
@@ -302,7 +292,7 @@ class StochasticRank(Objective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "metric", known_metric(self.metric, self.name))
+        object.__setattr__(self, "metric", parse_metric(self.metric))
 
     @property
     def is_random(self) -> bool:
@@ -310,29 +300,30 @@ class StochasticRank(Objective):
 
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
-        weights = weigh_pairs(known_metric(self.metric, self.name), rankings, None)
-        return _SampledForces(self, weights, data, n_jobs, seed)
+        form = weigh_pairs(parse_metric(self.metric), rankings, None)
+        if form is None:
+            return _RecomputedSamples(self, data, n_jobs, seed)
+        return _SampledForces(self, form, data, n_jobs, seed)
 
 
 class _SampledForces(Forces):
     def __init__(
         self,
         objective: StochasticRank,
-        weights: PairWeights,
+        form: Form,
         data: Dataset,
         n_jobs: int | None,
         seed: int,
     ) -> None:
-        of_query = np.ones(data.n_queries) if data.weights is None else data.weights
         self._inputs = (
-            as_input(weights.values, np.float64),
+            as_input(form.values, np.float64),
             as_input(data.labels, np.float64),
             as_input(data.offsets, np.int64),
-            as_input(weights.scales, np.float64),
-            as_input(of_query, np.float64),
+            as_input(form.scales, np.float64),
+            as_input(data.query_weights, np.float64),
         )
-        steps = weights.discounts - np.append(weights.discounts[1:], 0.0)
-        self._steps = (weights.kind, as_input(steps, np.float64))
+        steps = form.discounts - np.append(form.discounts[1:], 0.0)
+        self._steps = (form.kind, as_input(steps, np.float64))
         self._how = (
             float(objective.sigma), float(objective.mu), float(objective.nu),
             float(objective.projection), int(objective.samples),
@@ -352,3 +343,59 @@ class _SampledForces(Forces):
             )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)
+
+
+class _RecomputedSamples(Forces):
+    """As `_SampledForces` for a metric without a form: it is computed at every place of a document.
+
+    The time grows with the cube of the documents of a query that lie within a few sigma.
+    """
+
+    def __init__(
+        self, objective: StochasticRank, data: Dataset, n_jobs: int | None, seed: int
+    ) -> None:
+        self._objective, self._data = objective, data
+        self._metric = parse_metric(objective.metric)
+        self._labels = data.labels.astype(np.float64)
+        self._n_jobs, self._seed = n_jobs, seed
+        warn_if_slow(self._metric)
+
+    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        offsets, weights = self._data.offsets.tolist(), self._data.query_weights
+        key = iteration_key(self._seed, iteration)
+        nu, part = float(self._objective.nu), float(self._objective.projection)
+
+        def task(query: int) -> None:
+            rows = slice(offsets[query], offsets[query + 1])
+            pushed = self._push_query(scores[rows], self._labels[rows], query, key)
+            pushed *= weights[query]
+            if len(pushed) > 1:
+                _project(as_input(scores[rows], np.float64), part, nu, pushed)
+            forces[rows], curvatures[rows] = pushed, weights[query]
+
+        run_chunks(task, self._data.n_queries, self._n_jobs)
+
+    def _push_query(self, scores: Floats, labels: Floats, query: int, key: np.uint64) -> Floats:
+        objective, n = self._objective, len(scores)
+        sigma, forces = float(objective.sigma), np.zeros(n)
+        if n < 2 or labels.min() == labels.max():
+            return forces
+        means = scores - sigma * objective.mu * labels
+        bits, noise = np.empty(n + LANES, np.int64), np.empty(n)
+        for sample in range(objective.samples):
+            draw = mix(key ^ mix(np.uint64(query * objective.samples + sample)))
+            draw_noise(GAUSSIAN, np.uint64(draw), bits, bits.view(np.float64), noise)
+            noisy = means + sigma * noise
+            order = np.argsort(-noisy, kind="stable")
+            for i in range(n):
+                others = order[order != i]
+                away = (noisy[others] - means[i]) / sigma
+                near = np.flatnonzero(np.abs(away) <= _FAR)
+                if len(near) == 0:
+                    continue
+                places = np.arange(near[0], near[-1] + 2)
+                lists = [np.insert(labels[others], place, labels[i]) for place in places]
+                values = np.nan_to_num(self._metric.of_orders(np.array(lists)))
+                density = np.exp(-(away[near] ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
+                forces[i] += density @ (values[:-1] - values[1:])
+        return forces / objective.samples

@@ -11,19 +11,12 @@ from rankgrove._jit import as_input, chunk_queries, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.experiments.combine.alpha_sweep import (
-    CASCADE,
-    DISCOUNTED,
-    PAIRS,
-    PRECISION,
     bunches_of_query,
     has_equal_documents,
     sweep_queries,
 )
-from rankgrove.metrics.average import MAP
 from rankgrove.metrics.base import Floats, Metric, Rankings
-from rankgrove.metrics.cascade import Cascade, cascade
-from rankgrove.metrics.discounted import Discounted, sum_gains
-from rankgrove.metrics.pairs import PairAccuracy, Tau, count_pairs
+from rankgrove.metrics.forms import Form
 from rankgrove.metrics.ties import TIE_SIGN
 
 # A chunk takes some milliseconds and its steps a few megabytes.
@@ -123,7 +116,7 @@ class TwoRankers:
         data = self.data
         if form is None:
             return self._find_by_measuring(weights)
-        kind, values, discounts, scales = form
+        values, scales = form.values, form.scales
         sign = TIE_SIGN.get(self.metric.ties, 0.0)
         first, second = self.first, self.second
         if sign != 0.0:
@@ -140,14 +133,14 @@ class TwoRankers:
         depth = int(self.metric.depth(int(self.sizes.max())))
         bounds = chunk_queries(data.offsets, _CHUNK_DOCUMENTS).tolist()
         found: list[list[Steps]] = [[] for _ in bounds[:-1]]
-        terms = as_input(discounts, np.float64)
+        discounts = as_input(form.discounts, np.float64)
 
         def task(chunk: int) -> None:
             start, last, room = bounds[chunk], bounds[chunk + 1], _ROOM
             while start < last:
                 out = Steps.with_room(room)
                 start, count, needed = sweep_queries(
-                    *arrays, start, last, kind, depth, terms, shares, *out
+                    *arrays, start, last, form.kind, depth, discounts, shares, *out
                 )
                 found[chunk].append(out.take(slice(count)))
                 room = max(room, needed)
@@ -155,50 +148,14 @@ class TwoRankers:
         run_chunks(task, len(found), self.n_jobs)
         return _joined([steps for part in found for steps in part])
 
-    def _form(self) -> tuple[int, Floats, Floats, Floats] | None:
-        """How the metric adds up over ranks, or None where it has to be measured at each step.
-
-        The kind, the value of each document, the discounts of the ranks, and what the sum of a
-        query is multiplied by, NaN for an empty query.
-        """
-        metric, data = self.metric, self.data
-        if metric.ties in ("expected", "document_id"):
+    def _form(self) -> Form | None:
+        """How the metric adds up over ranks, or None where it has to be measured at each step."""
+        if self.metric.ties in ("expected", "document_id"):
             first, second = as_input(self.first, np.float64), as_input(self.second, np.float64)
-            offsets = as_input(data.offsets, np.int64)
-            if has_equal_documents(first, second, offsets, 0, data.n_queries):
+            offsets = as_input(self.data.offsets, np.int64)
+            if has_equal_documents(first, second, offsets, 0, self.data.n_queries):
                 return None
-        rankings = self.rankings(0.0)
-        labels, depth = rankings.labels, metric.depth(rankings.longest)
-        alone = as_input(np.arange(len(labels) + 1), np.int64)
-        inverse_ranks = 1.0 / np.arange(1, depth + 1)
-        values = np.empty(len(labels))
-        if isinstance(metric, Discounted):
-            kind, table = metric.gains(*rankings.label_range, rankings.whole_labels)
-            sum_gains(labels, alone, 0, len(labels), kind, table, values)
-            scales = metric.normalise(np.ones(rankings.n_queries), rankings, kind, table)
-            return DISCOUNTED, values, metric.discounts(depth), scales
-        if isinstance(metric, MAP):
-            values = (labels >= metric.threshold).astype(np.float64)
-            relevant = np.add.reduceat(values, data.offsets[:-1])
-            most = np.minimum(relevant, depth) if metric.norm == "cutoff" else relevant
-            return PRECISION, values, inverse_ranks, 1.0 / np.where(relevant > 0, most, np.nan)
-        if isinstance(metric, Cascade):
-            # A query of one document has the chance to stop at it, NaN where that is 0.
-            cascade(labels, alone, labels, alone, 0, len(labels), 1, *metric.stopping(rankings),
-                    values)  # fmt: skip
-            stops = np.nan_to_num(values, nan=0.0)
-            empty = np.maximum.reduceat(stops, data.offsets[:-1]) == 0
-            return CASCADE, stops, inverse_ranks, np.where(empty, np.nan, 1.0)
-        if isinstance(metric, (PairAccuracy, Tau)):
-            pairs, wrong = np.empty(data.n_queries), np.empty(data.n_queries)
-            offsets = as_input(data.offsets, np.int64)
-            count_pairs(labels, offsets, 0, data.n_queries, pairs, wrong)
-            pairs[pairs == 0] = np.nan
-            scales = 1.0 / pairs
-            if isinstance(metric, Tau):
-                scales = 2.0 / np.sqrt(pairs * self.sizes * (self.sizes - 1) / 2)
-            return PAIRS, labels.astype(np.float64), inverse_ranks, scales
-        return None
+        return self.metric.form(self.rankings(0.0))
 
     def _find_by_measuring(self, weights: Floats) -> Steps:
         """As `find_steps` for any metric: a query is measured anew between all its steps."""

@@ -15,10 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit import kernel
-
-# How a metric adds up over ranks. All but the last are sums of terms of one document each, whose
-# prefix (relevant documents above, chance to get there) a trade of neighbours below leaves as is.
-DISCOUNTED, PRECISION, CASCADE, PAIRS = 0, 1, 2, 3
+from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, PRODUCT
 
 _EPSILON = 2.0**-52
 # Around its alpha, the order of a trade's two documents is not sure in float64: for so many
@@ -107,7 +104,11 @@ def find_trades(first, second, kept, n, size, alphas, halves, uppers, lowers):
 
 @kernel
 def _value_of_ranks(values, lo, hi, before, kind, depth, discounts):
-    """What the ranks lo to hi give, for the values of their documents; `before` is the prefix."""
+    """What the ranks lo to hi give, for the values of their documents.
+
+    All forms but PAIRS are sums of terms of one document each, with a prefix `before` (relevant
+    documents above, chance to get there) that a trade of neighbours below leaves as it is.
+    """
     total = 0.0
     if kind == PAIRS:
         for a in range(hi - lo):
@@ -116,7 +117,7 @@ def _value_of_ranks(values, lo, hi, before, kind, depth, discounts):
         return total
     for rank in range(lo, min(hi, depth)):
         value = values[rank - lo]
-        if kind == DISCOUNTED:
+        if kind == PRODUCT:
             total += value * discounts[rank]
         elif kind == PRECISION:
             before += value

@@ -206,7 +206,7 @@ def make_parts(
             )
         except DataError as error:
             raise DataError(f"{name}: {error}") from None
-        weights = np.ones(len(values)) if held_out.weights is None else held_out.weights
+        weights = held_out.query_weights
         weight = float(weights[~np.isnan(values)].sum())
         parts.append(Part(training, held_out, weight, SharedBins()))
     return parts

@@ -1,4 +1,4 @@
-"""The pairwise objective for a metric that is given as a function: plain, and slower."""
+"""The pairwise objective for a metric without a form: it is computed again, and slower."""
 
 from __future__ import annotations
 
@@ -11,16 +11,27 @@ from rankgrove._jit import as_input, compile_swaps, run_chunks
 from rankgrove._jit.elementary import NO_NOISE, draw_noise
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
+from rankgrove.metrics.base import Metric
 from rankgrove.metrics.custom import Custom
 from rankgrove.objectives.base import Floats, Forces
 
 
-class CustomForces(Forces):
+def warn_if_slow(metric: Metric) -> None:
+    """Say that a metric is a function that Numba has not compiled."""
+    if isinstance(metric, Custom) and compile_swaps(metric.function) is None:
+        warnings.warn(
+            f"{metric} is a plain Python function, which is called again for every pair: this "
+            f"is slow. One that numba.njit has compiled is some hundred times faster.",
+            stacklevel=3,
+        )
+
+
+class RecomputedForces(Forces):
     """As the pair loop, from a matrix of weights for each query."""
 
     def __init__(
         self,
-        metric: Custom,
+        metric: Metric,
         data: Dataset,
         *,
         sigma: float,
@@ -32,12 +43,7 @@ class CustomForces(Forces):
         n_jobs: int | None,
         seed: int,
     ) -> None:
-        if compile_swaps(metric.function) is None:
-            warnings.warn(
-                f"{metric} is a plain Python function, which is called again for every pair: this "
-                f"is slow. One that numba.njit has compiled is some hundred times faster.",
-                stacklevel=2,
-            )
+        warn_if_slow(metric)
         self._metric, self._data = metric, data
         self._sigma, self._normalise = sigma, normalise
         self._depth, self._neighbours = depth, neighbours
@@ -64,14 +70,13 @@ class CustomForces(Forces):
     ) -> None:
         offsets = self._data.offsets.tolist()
         key = int(iteration_key(self._seed, iteration))
-        weights = self._data.weights
+        weights = self._data.query_weights
 
         def task(query: int) -> None:
             rows = slice(offsets[query], offsets[query + 1])
             own = None if leaves is None else leaves[rows]
             pushed = self._push_query(scores[rows], self._data.labels[rows], query, key, own)
-            weight = 1.0 if weights is None else weights[query]
-            forces[rows], curvatures[rows] = weight * pushed[0], weight * pushed[1]
+            forces[rows], curvatures[rows] = weights[query] * pushed[0], weights[query] * pushed[1]
 
         run_chunks(task, self._data.n_queries, self._n_jobs)
 

@@ -1,14 +1,16 @@
-"""Swap deltas in kernels: by how much a metric changes if two documents trade places.
+"""What a metric is to an optimiser: its form, and the swap deltas that kernels make of it.
 
-All have the form `(x_a - x_b) * V` for documents at ranks a < b, where x is what the metric sees
-in a document and V >= 0 depends on ranks and on the documents above b:
+A swap delta is by how much a metric changes if two documents trade places. All have the form
+`(x_a - x_b) * V` for documents at ranks a < b, where x is what the metric sees in a document and
+V >= 0 depends on ranks and on the documents above b:
 
 | kind | metrics | x | V |
 |---|---|---|---|
-| PRODUCT | NDCG, DCG, ExpDCG, RBP, precision | gain / normaliser | D(a) - D(b) |
+| PRODUCT | NDCG, DCG, ExpDCG, RBP, precision, recall | gain / normaliser | D(a) - D(b) |
 | SIGN | none: every pair counts 1 | grade | 1 / absolute x_a - x_b |
 | PRECISION | MAP | relevant, 0 or 1 / N | u_a + v_b |
 | CASCADE | MRR, ERR | chance to stop, R | reach_a (1/a - S - Q/b) |
+| PAIRS | pair accuracy, tau | grade | of neighbours only: scale / absolute x_a - x_b |
 
 With 1/p cut to 0 past the metric's cut-off, c_p the relevant documents down to p and H_p the sum of
 1/k over the relevant ranks k <= p: u_a = (c_a + 1 - rel_a)/a - H_a and v_b = H_{b-1} - c_b/b.
@@ -24,11 +26,49 @@ negative where the lower one is, 0 where they are equal.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 
-PRODUCT, SIGN, PRECISION, CASCADE = range(4)
+PRODUCT, SIGN, PRECISION, CASCADE, PAIRS = range(5)
+
+Floats = NDArray[np.float64]
+
+
+class Form(NamedTuple):
+    """A metric on the labels of some queries, as kernels take it: no part depends on scores.
+
+    Attributes
+    ----------
+    kind
+        One of the kinds above.
+    values
+        One per document: x but for the scale.
+    discounts
+        One per rank, down to the longest query: 0 past the cut-off.
+    scales
+        One per query: what its values are multiplied by, NaN for an empty query.
+    depth
+        How many ranks the better-ranked document of a pair may have, for the pair to count.
+    """
+
+    kind: int
+    values: Floats
+    discounts: Floats
+    scales: Floats
+    depth: int
+
+    @classmethod
+    def of_ranks(
+        cls, kind: int, values: Floats, discounts: Floats, scales: Floats, longest: int
+    ) -> Form:
+        """A form whose discounts are those down to the cut-off."""
+        padded = np.zeros(longest)
+        padded[: len(discounts)] = discounts
+        return cls(kind, values, padded, scales, len(discounts))
 
 
 @kernel
@@ -126,3 +166,34 @@ def weigh_diagonal(kind, distance, depth, n, x, discounts, upper, lower, between
             between[a] += passing[a] * stop * place
             passing[a] *= 1.0 - stop
     return m
+
+
+@kernel
+def fill_deltas(kind, x, discounts, out):
+    """Minus the weights of all pairs of a ranking into the upper half: by how much it changes."""
+    n = len(x)
+    upper, lower = np.empty(n), np.empty(n)
+    prepare_deltas(kind, n, x, discounts, upper, lower)
+    for a in range(n - 1):
+        below = slice(a + 1, n)
+        weigh_row(
+            kind, x[a], discounts[a], upper[a], x[below], discounts[below], lower[below],
+            out[a, below]
+        )  # fmt: skip
+        for b in range(a + 1, n):
+            out[a, b] = 0.0 - out[a, b]
+
+
+@kernel
+def neighbour_factors(kind, n, x, factors):
+    """What V of neighbours is besides D(a) - D(b), at each rank, from the documents above."""
+    hits = 0.0
+    reach = 1.0
+    for i in range(n):
+        factors[i] = 1.0
+        if kind == PRECISION:
+            factors[i] = hits + 1.0
+            hits += x[i] > 0.0
+        elif kind == CASCADE:
+            factors[i] = reach
+            reach *= 1.0 - x[i]

@@ -1,0 +1,157 @@
+"""Objectives of single documents: MART for numbers and for two classes."""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import kernel
+from rankgrove._jit.elementary import exponentials
+from rankgrove.data.dataset import Dataset
+from rankgrove.errors import DataError
+from rankgrove.objectives.base import LARGEST, Floats
+from rankgrove.objectives.targets import Targeted
+from rankgrove.rules import option
+
+# The losses of the kernel.
+_SQUARES, _TWO_CLASSES = range(2)
+
+
+@kernel
+def push_documents(
+    loss, scores, targets, offsets, weights, first, last, sigma, key, out_forces, out_curvatures
+):  # fmt: skip
+    """Forces and curvatures of the documents of queries first to last."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    bits = np.empty(longest, np.int64)
+    powers = bits.view(np.float64)
+    work = np.empty((2, longest))
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        n = hi - lo
+        weight = weights[q]
+        own, wanted = scores[lo:hi], targets[lo:hi]
+        forces, curvatures = out_forces[lo:hi], out_curvatures[lo:hi]
+        if loss == _SQUARES:
+            for i in range(n):
+                forces[i] = (wanted[i] - own[i]) * weight
+                curvatures[i] = weight
+            continue
+        exponents, odds = work[0, :n], work[1, :n]
+        for i in range(n):
+            exponents[i] = -sigma * own[i]
+        exponentials(exponents, bits, powers, odds)
+        for i in range(n):
+            # A target is the weight of its document, negative for the class 0.
+            chance = 1.0 / (1.0 + odds[i])
+            other = odds[i] * chance
+            size = abs(wanted[i]) * weight
+            forces[i] = sigma * size * (other if wanted[i] > 0.0 else -chance)
+            curvatures[i] = sigma * sigma * size * chance * other
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pointwise(Targeted):
+    push: ClassVar[Callable[..., None]] = push_documents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(_Pointwise):
+    """Squared error of single documents: force r - z, curvature 1.
+
+    >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
+    >>> forces, curvatures = np.empty(3), np.empty(3)
+    >>> Regression().prepare(data).compute(np.array([1.0, 1.0, 1.0]), 0, forces, curvatures)
+    >>> forces.tolist()
+    [-1.0, 1.0, 0.0]
+    """
+
+    name: ClassVar[str] = "regression"
+    title: ClassVar[str] = "MART, squared error"
+    formula: ClassVar[str] = "sum_i (r_i - z_i)^2 / 2"
+    reference: ClassVar[str] = "Friedman 2001; Burges 2010, section 5"
+    loss: ClassVar[int] = _SQUARES
+
+    def targets(self, data: Dataset) -> Floats:
+        return data.labels.astype(np.float64)
+
+    def start_score(self, data: Dataset) -> float:
+        return float(np.average(self.targets(data), weights=_by_document(data)))
+
+    def document_costs(
+        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+    ) -> Floats | None:
+        return np.asarray((targets - scores) ** 2 / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistic(_Pointwise):
+    """Two classes: cross-entropy of 1 / (1 + e^(-sigma z)) against a label of 0 or 1.
+
+    Parameters
+    ----------
+    sigma
+        How steep the logistic function is.
+    balanced
+        Whether both classes weigh the same in all: documents count n/(2 n+) and n/(2 n-). The
+        Newton step of a leaf has these weights above and below.
+
+    >>> data = Dataset.from_arrays([[0.0]] * 4, [0, 1, 0, 0], group=[4])
+    >>> forces, curvatures = np.empty(4), np.empty(4)
+    >>> Logistic(balanced=True).prepare(data).compute(np.zeros(4), 0, forces, curvatures)
+    >>> forces.round(4).tolist()
+    [-0.3333, 1.0, -0.3333, -0.3333]
+    """
+
+    sigma: float = option(
+        1.0, "how steeply the chance of class 1 rises with the score.", above=0, below=LARGEST
+    )
+    balanced: bool = option(False, "Whether both classes of logistic weigh the same.")
+
+    name: ClassVar[str] = "logistic"
+    title: ClassVar[str] = "MART, two classes"
+    formula: ClassVar[str] = "sum_i w_i log(1 + exp(-sigma y_i z_i)), y = 1 or -1"
+    reference: ClassVar[str] = "Friedman 2001; Burges 2010, sections 6 and 6.1"
+    loss: ClassVar[int] = _TWO_CLASSES
+
+    def targets(self, data: Dataset) -> Floats:
+        positive = _two_classes(data)
+        if not self.balanced:
+            return np.where(positive, 1.0, -1.0)
+        by_document = _by_document(data)
+        half = by_document.sum() / 2
+        one, other = (max(by_document[rows].sum(), 1e-300) for rows in (positive, ~positive))
+        return np.asarray(np.where(positive, half / one, -half / other))
+
+    def start_score(self, data: Dataset) -> float:
+        weights = np.abs(self.targets(data)) * _by_document(data)
+        positive = _two_classes(data)
+        one, other = weights[positive].sum(), weights[~positive].sum()
+        return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
+
+    def document_costs(
+        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+    ) -> Floats | None:
+        away = self.sigma * np.where(targets > 0, scores, -scores)
+        return np.asarray(np.abs(targets) * np.logaddexp(0, -away))
+
+
+def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    other = data.labels[(data.labels != 0) & (data.labels != 1)]
+    if len(other):
+        raise DataError(f"labels of logistic must be 0 or 1. Got {float(other[0]):g}.")
+    return np.asarray(data.labels == 1)
+
+
+def _by_document(data: Dataset) -> Floats:
+    return np.repeat(data.query_weights, data.group)
