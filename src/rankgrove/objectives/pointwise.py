@@ -86,7 +86,7 @@ class Regression(_Pointwise):
         return data.labels.astype(np.float64)
 
     def start_score(self, data: Dataset) -> float:
-        return float(np.average(self.targets(data), weights=_by_document(data)))
+        return float(np.average(self.targets(data), weights=data.cost_weights))
 
     def document_costs(
         self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
@@ -128,13 +128,13 @@ class Logistic(_Pointwise):
         positive = _two_classes(data)
         if not self.balanced:
             return np.where(positive, 1.0, -1.0)
-        by_document = _by_document(data)
+        by_document = data.cost_weights
         half = by_document.sum() / 2
         one, other = (max(by_document[rows].sum(), 1e-300) for rows in (positive, ~positive))
         return np.asarray(np.where(positive, half / one, -half / other))
 
     def start_score(self, data: Dataset) -> float:
-        weights = np.abs(self.targets(data)) * _by_document(data)
+        weights = np.abs(self.targets(data)) * data.cost_weights
         positive = _two_classes(data)
         one, other = weights[positive].sum(), weights[~positive].sum()
         return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
@@ -151,7 +151,3 @@ def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     if len(other):
         raise DataError(f"labels of logistic must be 0 or 1. Got {float(other[0]):g}.")
     return np.asarray(data.labels == 1)
-
-
-def _by_document(data: Dataset) -> Floats:
-    return np.repeat(data.query_weights, data.group)
