@@ -12,7 +12,7 @@ from rankgrove import Model, Ranker, check_objective, make_web_search
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.function import AbsentObjective, FunctionObjective, function_name
-from rankgrove.objectives.listwise import Regression
+from rankgrove.objectives.pointwise import Regression
 from rankgrove.objectives.registry import OBJECTIVES
 
 TREES = {"n_estimators": 5, "grower": "leafwise", "max_leaves": 7, "min_samples_leaf": 2}
