@@ -15,6 +15,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.training.trees import make_model
+from signals import handle_interrupts
 
 NO_SPLIT = "nothing to split by"
 
@@ -161,7 +162,6 @@ def test_interrupt_while_validation_measures_leaves_history_as_long_as_the_trees
 )
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_at_any_moment_keeps_a_prefix_of_the_uninterrupted_run(data, valid, n_jobs):
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     options = {**QUICK, "n_estimators": 20_000}
     started = threading.Event()
     timer = threading.Thread(
@@ -173,13 +173,13 @@ def test_ctrl_c_at_any_moment_keeps_a_prefix_of_the_uninterrupted_run(data, vali
 
     ranker = Ranker(**options, n_jobs=n_jobs)
     timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            ranker.fit(data, valid=valid, callbacks=[lambda _: started.set()])
-    finally:
-        started.set()
-        timer.join()
-        signal.signal(signal.SIGINT, handler)
+    with handle_interrupts():
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                ranker.fit(data, valid=valid, callbacks=[lambda _: started.set()])
+        finally:
+            started.set()
+            timer.join()
     n_trees = ranker.model_.n_trees
     assert 1 <= n_trees < 20_000
     assert len(ranker.history_["valid"]["ndcg@10"]) == n_trees

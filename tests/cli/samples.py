@@ -1,11 +1,14 @@
 """A small LETOR file and scores for it, data to train on, and how to press Ctrl-C."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 from rankgrove import make_web_search
+from signals import handle_interrupts
 
 LETOR = """\
 2 qid:1 1:3 2:0.5 # a
@@ -47,9 +50,11 @@ def fails(result, code, *parts):
 def interrupt(args, directory, is_ready):
     """Call a command, send it Ctrl-C once it is ready; its exit code and last words."""
     command = [sys.executable, "-m", "rankgrove", *args]
-    with subprocess.Popen(
-        command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with handle_interrupts():
+        process = subprocess.Popen(
+            command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+    with process:
         deadline = time.monotonic() + 120
         while not is_ready():
             assert process.poll() is None, "it ended before it could be interrupted"
@@ -59,3 +64,23 @@ def interrupt(args, directory, is_ready):
         said = process.stderr.read().splitlines()
     assert not any("Traceback" in line for line in said), "\n".join(said)
     return process.returncode, "\n".join(said[-1:])
+
+
+@contextmanager
+def held_pipe(directory):
+    """A pipe named `pipe` whose reader waits; it gives a function that tells whether one does."""
+    pipe = directory / "pipe"
+    os.mkfifo(pipe)
+    held = []
+
+    def is_read():
+        # Once it is opened to be read, keep it open, so that the reader waits.
+        try:
+            held.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return False
+        return True
+
+    yield is_read
+    for number in held:
+        os.close(number)

@@ -11,7 +11,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from cli.samples import fails, interrupt, make_parts
+from cli.samples import fails, held_pipe, interrupt, make_parts
 from rankgrove import Ranker, read_data
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.files import write_data
@@ -339,21 +339,8 @@ def test_interrupt_keeps_the_trees_so_far(trained, tmp_path, cli):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_interrupt_before_the_first_tree_writes_nothing(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-
-    held = []
-
-    def is_ready():
-        # Once it is opened to be read, keep it open, so that the reader waits.
-        try:
-            held.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-        except OSError:
-            return False
-        return True
-
-    code, said = interrupt(["train", "pipe", "-o", "m.safetensors"], tmp_path, is_ready)
-    os.close(held[0])
+    with held_pipe(tmp_path) as is_read:
+        code, said = interrupt(["train", "pipe", "-o", "m.safetensors"], tmp_path, is_read)
     assert (code, said) == (
         130, "rankgrove: interrupted before the first tree: nothing was written."
     )  # fmt: skip

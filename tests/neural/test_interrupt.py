@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 from neural.samples import make_parts
 from rankgrove import LambdaRank, write_letor
 from rankgrove.neural import NetworkModel
+from signals import handle_interrupts
 
 OPTIONS = {"hidden": (6,), "batch_queries": 4}
 
@@ -24,9 +25,9 @@ def interrupt_on_terminal(args, directory, word):
     """Call a command, press Ctrl-C once its progress has a word; exit code and all it said."""
     own, theirs = os.openpty()
     command = [sys.executable, "-m", "rankgrove", *args]
-    with subprocess.Popen(
-        command, cwd=directory, stdout=subprocess.DEVNULL, stderr=theirs
-    ) as process:
+    with handle_interrupts():
+        process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=theirs)
+    with process:
         os.close(theirs)
         said, pressed, deadline = b"", False, time.monotonic() + 120
         while True:
