@@ -42,7 +42,7 @@ from rankgrove.boosting.parameters import Parameters  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402
 from rankgrove.estimators.ranker import Ranker  # noqa: E402
 from rankgrove.neural import LambdaRank, RankNet  # noqa: E402
-from rankgrove.neural.parameters import NetworkParameters  # noqa: E402
+from rankgrove.training.network_parameters import NetworkParameters  # noqa: E402
 
 COMMAND = "python -m benchmarks.networks"
 PACKAGES = ("numpy", "numba", "scipy", "torch")

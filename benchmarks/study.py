@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.common import THREADS, commit, machine, table
 from benchmarks.peers import METRIC, Difference, Floats, ndcg_of_queries, paired_difference
 from benchmarks.real_data import Split, as_five_folds, read_sets
-from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters, Randomness, Regularisation
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.synthetic import make_web_search
 from rankgrove.estimators.ranker import Ranker
@@ -74,17 +74,9 @@ VARIANTS = [
 BASE = {"objective": "lambdamart"}
 
 
-def _settled(values: Mapping[str, Any]) -> tuple[Any, ...]:
+def _settled(values: Mapping[str, Any]) -> dict[str, Any]:
     """What training does with these parameters, where `auto` is a value like any other."""
-    given = Parameters.from_names(values)
-    trees = given.tree_options(1 << 40)
-    numbers = (given.regularisation(), given.randomness())
-    apart = {*OF_OBJECTIVE, *Regularisation._fields, *Randomness._fields}
-    apart |= {entry.name for entry in fields(trees)}
-    others = {
-        entry.name: getattr(given, entry.name) for entry in fields(given) if entry.name not in apart
-    }
-    return others, given.make_objective(), numbers, trees
+    return Parameters.from_names(values).resolve().as_json()
 
 
 def is_default(variant: Variant, base: Mapping[str, Any] | None = None) -> bool:

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, reduce
+from numbers import Integral
 from operator import or_
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from rankgrove.errors import is_number, parameter, refusal, unknown_name, whole_number, word
+import numpy as np
+
+from rankgrove.errors import is_number, parameter, refusal, unknown_name, word
 
 # The value of a parameter that is left to training: `resolve` finds what it comes to.
 AUTO: Literal["auto"] = "auto"
 Auto = Literal["auto"]
 
 _UNIONS = (Union, UnionType)
+_FLAGS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Rule:
         What stands for the value in `--help`, where the type does not say it.
     check
         Refuses a value, by its name and itself, where the type and bounds do not say it all.
+    parse
+        What a text means that is no number, flag or word.
     settle
         What `auto` comes to, from the other parameters of the same value.
     """
@@ -60,12 +67,14 @@ class Rule:
     none: str = ""
     metavar: str = ""
     check: Callable[[str, Any], None] | None = None
+    parse: Callable[[str], Any] | None = None
     settle: Callable[[Any], Any] | None = None
 
 
-def option(default: Any, help: str = "", **rule: Any) -> Any:
+def option(default: Any, help: str = "", more: str = "", **rule: Any) -> Any:
     """A field with a default and a `Rule`; what it leaves out is that of the base class."""
-    return field(default=default, metadata={**rule, **({"help": help} if help else {})})
+    texts = {name: text for name, text in (("help", help), ("more", more)) if text}
+    return field(default=default, metadata=texts | rule)
 
 
 def is_auto(value: Any) -> bool:
@@ -103,45 +112,97 @@ class Option:
 
     def check(self, value: Any) -> None:
         """Refuse a value that breaks the rule."""
-        rule = self.rule
         if (value is None and self.takes_none) or (is_auto(value) and self.default == AUTO):
             return
-        if rule.check is not None:
-            rule.check(self.name, value)
-        elif bool in self.types:
-            if not isinstance(value, bool):
-                raise refusal(self.name, f"be {word(True)} or {word(False)}", value)
+        if self.rule.check is not None:
+            self.rule.check(self.name, value)
         elif isinstance(value, str) and value in self.words:
             return
-        elif not self.is_number and self.words:
+        elif self.words and not self.is_number:
             none = [word(None)] if self.takes_none else []
             raise unknown_name(parameter(self.name), str(value), [*self.words, *none])
-        elif float in self.types:
-            self._check_finite(value)
-        elif int in self.types:
-            least = int(rule.least) if rule.least is not None else 0
-            most = None if rule.most is None else int(rule.most)
-            whole_number(self.name, value, least, most, also=self._others)
+        elif not self._is_allowed(value):
+            raise refusal(self.name, f"be {self.allowed}", value)
 
-    def _check_finite(self, value: Any) -> None:
-        rule, numbers = self.rule, is_number(value) and math.isfinite(value)
-        bounds = [
-            (rule.above, "above {:g}", lambda bound: value > bound),
-            (rule.least, "{:g} or more", lambda bound: value >= bound),
-            (rule.most, "at most {:g}", lambda bound: value <= bound),
-            (rule.below, "below {:g}", lambda bound: value < bound),
-        ]
-        given = [entry for entry in bounds if entry[0] is not None]
-        if not numbers or not all(holds(bound) for bound, _, holds in given):
-            text = " and ".join(words.format(bound) for bound, words, _ in given)
-            others = f", or {self._others}" if self._others else ""
-            raise refusal(self.name, f"be a finite number {text}{others}", value)
+    def _is_allowed(self, value: Any) -> bool:
+        if bool in self.types:
+            return isinstance(value, (bool, np.bool_))
+        is_whole = isinstance(value, Integral)
+        if not is_number(value) or not (is_whole or (float in self.types and math.isfinite(value))):
+            return False
+        rule = self.rule
+        return (
+            (rule.above is None or value > rule.above)
+            and (rule.least is None or value >= rule.least)
+            and (rule.most is None or value <= rule.most)
+            and (rule.below is None or value < rule.below)
+        )
 
     @property
-    def _others(self) -> str:
-        """What it may be besides a number, in words."""
-        none = f"{word(None)}{self.rule.none and f' for {self.rule.none}'}"
-        return " or ".join([*self.words, *([none] if self.takes_none else [])])
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        rule = self.rule
+        if bool in self.types:
+            return f"{word(True)} or {word(False)}"
+        if not self.is_number:
+            none = [word(None)] if self.takes_none else []
+            return f"one of {', '.join([*self.words, *none])}" if self.words else self.metavar
+        if float in self.types:
+            bounds = {"above {:g}": rule.above, "{:g} or more": rule.least,
+                      "at most {:g}": rule.most, "below {:g}": rule.below}  # fmt: skip
+            set_bounds = (text.format(bound) for text, bound in bounds.items() if bound is not None)
+            text = f"a finite number {' and '.join(set_bounds)}"
+        else:
+            bounds_text = f"{rule.least} or more"
+            if rule.most is not None:
+                bounds_text = f"from {rule.least} to {rule.most}"
+            text = f"a whole number, {bounds_text}"
+        none = f"{word(None)}{rule.none and f' for {rule.none}'}"
+        others = [*self.words, *([none] if self.takes_none else [])]
+        return f"{text}, or {' or '.join(others)}" if others else text
+
+    def parse(self, text: Any) -> Any:
+        """What a text means; one that is no such value is left for `check` to refuse."""
+        if not isinstance(text, str):
+            return text
+        if self.takes_none and text.lower() == "none":
+            return None
+        if self.rule.parse is not None:
+            return self.rule.parse(text)
+        if bool in self.types:
+            return _FLAGS.get(text.lower(), text)
+        if int in self.types and re.fullmatch(r"[+-]?\d+", text):
+            return int(text)
+        if float in self.types and "_" not in text:
+            try:
+                return float(text)
+            except ValueError:
+                pass
+        return text
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in `--help`."""
+        if self.rule.metavar:
+            return self.rule.metavar
+        if bool in self.types:
+            return "|".join(_FLAGS)
+        kind = "N" if int in self.types else "X" if float in self.types else "NAME"
+        words = self.words if self.is_number else ()
+        return "|".join([kind, *words, *(["none"] if self.takes_none else [])])
+
+    @property
+    def meaning(self) -> str:
+        """What it is, and the words that it may be, in one line."""
+        text = self.rule.help[:1].upper() + self.rule.help[1:]
+        return (
+            text if self.is_number or not self.words else f"{text} One of {', '.join(self.words)}."
+        )
+
+    @property
+    def summary(self) -> str:
+        """Its meaning and its default, in one line."""
+        return f"{self.meaning} By default {self.default_text}."
 
     @property
     def default_text(self) -> str:
@@ -157,7 +218,6 @@ class Option:
         return f"{self.default:g}" if is_number(self.default) else str(self.default)
 
 
-@cache
 def options_of(kind: type) -> dict[str, Option]:
     """The parameters of a dataclass by name; what a field does not say, that of a base class does.
 
@@ -167,6 +227,12 @@ def options_of(kind: type) -> dict[str, Option]:
     >>> options_of(Cut)["k"].default_text
     '10'
     """
+    any_kind: Any = kind
+    return _options_of(any_kind)
+
+
+@cache
+def _options_of(kind: Any) -> dict[str, Option]:
     hints, found = get_type_hints(kind), {}
     for entry in fields(kind):
         rule: dict[str, Any] = {}

@@ -23,7 +23,7 @@ from benchmarks.networks import (
 )
 from benchmarks.study import Fitted, Store
 
-from rankgrove.neural.parameters import NetworkParameters
+from rankgrove.training.network_parameters import NetworkParameters
 
 FOLDS = {"one": 2, "two": 2}
 SEEDS = range(2)

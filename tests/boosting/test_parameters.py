@@ -168,14 +168,15 @@ def test_features_are_named_or_numbered_and_an_unknown_one_is_refused():
     ids=str,
 )
 def test_oblivious_trees_draw_by_default_where_their_forces_are_not_drawn(given, expected):
-    assert Parameters(**given).randomness() == expected
+    plan = Parameters(**given).resolve(1000)
+    assert (plan.bootstrap, plan.split_noise) == expected
 
 
 def test_oblivious_trees_have_leaves_of_one_document_and_an_l2_of_their_own():
     for objective in ("yetirank", "lambdamart", "queryrmse"):
         for grower, fewest in (("oblivious", 1), ("leafwise", 20), ("depthwise", 20)):
-            given = Parameters(objective=objective, grower=grower)
-            assert given.tree_options(1000).min_samples_leaf == fewest
+            plan = Parameters(objective=objective, grower=grower).resolve(1000)
+            assert plan.trees.min_samples_leaf == fewest
             if grower == "oblivious":
-                assert given.regularisation()[1:] == (0.0, 20.0)
-    assert Parameters(min_samples_leaf=7).tree_options(1000).min_samples_leaf == 7
+                assert (plan.trees.l2, plan.l2_documents) == (0.0, 20.0)
+    assert Parameters(min_samples_leaf=7).resolve(1000).trees.min_samples_leaf == 7

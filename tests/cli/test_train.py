@@ -183,7 +183,7 @@ def test_checkpoint_of_another_run_is_refused(train, cli, trained, write):
         (["--learning-rate", "abc"], ["--learning-rate must be a finite number", "'abc'"]),
         (["--learning-rate", "0"], ["--learning-rate must be a finite number above 0. Got 0.0"]),
         (["--n-estimators", "1.5"], ["--n-estimators must be a whole number", "'1.5'"]),
-        (["--max-depth", "0"], ["--max-depth must be", "1 or more, or none. Got 0."]),
+        (["--max-depth", "0"], ["--max-depth must be", "1 or more, or none for no limit"]),
         (["--normalise", "maybe"], ["--normalise must be true or false. Got 'maybe'."]),
         (["--grower", "leafwize"], ["--grower must be one of", "did you mean 'leafwise'?"]),
         (["--objective", "lambdamort"], ["did you mean 'lambdamart'?"]),

@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 
 from neural.samples import make_parts
 from rankgrove import LambdaRank, Ranker, RankNet, read_data, write_letor
-from rankgrove.boosting.parameters import Parameters
 from rankgrove.cli.main import app
-from rankgrove.cli.networks import OPTIONS
 from rankgrove.neural import NetworkModel
-from rankgrove.neural.parameters import NetworkParameters
+from rankgrove.training.network_parameters import NetworkParameters
 
 QUICK = ["--max-epochs", "2", "--hidden", "6"]
 
@@ -45,21 +43,10 @@ def train(cli, *args):
 
 
 def test_every_parameter_of_a_network_is_an_option(cli, monkeypatch):
-    of_trees = {field.name for field in fields(Parameters)}
-    of_networks = {field.name for field in fields(NetworkParameters)}
-    assert set(OPTIONS) == of_networks - of_trees
     monkeypatch.setenv("COLUMNS", "200")
     page = cli("train", "--help").stdout
     for field in fields(NetworkParameters):
         assert re.search(rf"--{field.name.replace('_', '-')} +\S+ +\S", page), field.name
-
-
-def test_the_defaults_that_help_states_are_those_of_the_parameters():
-    for name, (_, text) in OPTIONS.items():
-        stated = re.search(r"By default (\S+)\.$", text)[1]
-        value = getattr(NetworkParameters(), name)
-        shown = ",".join(map(str, value)) if name == "hidden" else value
-        assert stated in (str(shown).lower(), f"{shown:g}" if isinstance(shown, float) else "")
 
 
 def test_a_network_is_that_of_the_library(cli):

@@ -19,8 +19,8 @@ from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.neural.loss import Batches
 from rankgrove.neural.networks import build_network
-from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.objectives.registry import make_objective
+from rankgrove.training.network_parameters import NetworkParameters
 
 QUICK = {"hidden": (8,), "max_epochs": 3, "batch_queries": 8}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -16,10 +17,9 @@ from neural.samples import make_parts
 from rankgrove import LambdaRank, RankNet, Tuned, evaluate, tune, write_letor
 from rankgrove.cli.main import app
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments.kinds import NETWORKS
 from rankgrove.experiments.tune.spaces import Choices, network_space, parse_space
 from rankgrove.neural import NetworkModel
-from rankgrove.neural.parameters import FORCES_OF, NetworkParameters
+from rankgrove.training.network_parameters import FORCES_OF, Network, NetworkParameters
 
 SMALL = {"objective": "lambdarank", "n_random": 3, "n_bayesian": 2, "max_epochs": 4,
          "early_stopping_rounds": 2, "n_jobs": 1}  # fmt: skip
@@ -45,7 +45,7 @@ def outcome(tuned):
 
 
 def test_the_names_of_networks_are_the_same_everywhere():
-    assert tuple(FORCES_OF) == NETWORKS
+    assert tuple(FORCES_OF) == get_args(Network)
 
 
 def test_the_default_space_is_of_parameters_that_training_accepts():

@@ -211,10 +211,11 @@ def test_all_nodes_of_a_level_have_the_same_split_in_a_trained_tree(missing):
 
 
 def test_depth_of_oblivious_trees_is_six_unless_told():
-    assert Parameters(grower="oblivious").tree_options(1000) == Parameters(
-        grower="oblivious", max_depth=6
-    ).tree_options(10)
-    options = Parameters(grower="oblivious", max_depth=3, max_leaves=5).tree_options(1000)
+    assert (
+        Parameters(grower="oblivious").resolve(1000).trees
+        == Parameters(grower="oblivious", max_depth=6).resolve(10).trees
+    )
+    options = Parameters(grower="oblivious", max_depth=3, max_leaves=5).resolve(1000).trees
     assert (options.max_depth, options.max_leaves) == (3, 8)
     data = make_data()
     assert bits(train(data, grower="oblivious").ensemble) == bits(

@@ -71,6 +71,8 @@ class Training:
         The trees of the model that it goes on from, and its own so far.
     validation
         What validation measured after each of them.
+    plan
+        What the parameters come to on these data.
     bins
         How features are cut.
     phases
@@ -93,8 +95,7 @@ class Training:
         n_jobs: int | None = None,
     ) -> None:
         self.parameters = parameters
-        self._regularisation = parameters.regularisation()
-        self._randomness = parameters.randomness()
+        self.plan = parameters.resolve(train.n_documents, has_preferences=preferences is not None)
         self.train, self.valid = train, dict(valid)
         self.n_jobs = resolve_n_jobs(n_jobs)
         self.phases = Phases()
@@ -105,7 +106,7 @@ class Training:
         if np.any(signs[categorical_features(train, p)]):
             raise ParameterError("monotone features must not be categorical. Got one that is both.")
         with self.phases.measured("forces"):
-            objective = p.make_objective()
+            objective = self.plan.objective
             if preferences is not None:
                 if p.leaf == "newton_cross_leaf":
                     raise ParameterError(
@@ -121,13 +122,11 @@ class Training:
             make = Binned.make if shared_bins is None else shared_bins.get
             binned = make(train, self.valid, p, n_jobs)
             self.bins, self.matrix, self._matrices = binned.bins, binned.matrix, binned.matrices
-        self._grower = Grower(
-            self.matrix, self.bins, p.tree_options(train.n_documents), signs=signs, n_jobs=n_jobs
-        )
+        self._grower = Grower(self.matrix, self.bins, self.plan.trees, signs=signs, n_jobs=n_jobs)
         self._preferences = preferences
         # Whether an iteration sees other than the one before at the same scores.
         self._draws = (
-            min(p.subsample, p.colsample) < 1 or max(self._randomness) > 0
+            min(p.subsample, p.colsample) < 1 or max(self.plan.bootstrap, self.plan.split_noise) > 0
             or p.temperature is not None or objective.is_random
         )  # fmt: skip
         self._is_still = False
@@ -139,7 +138,7 @@ class Training:
             for name, data in self.valid.items()
         }
         self.validation = Validation(
-            self.valid, p.metrics(), p.early_stopping_rounds, history, n_jobs
+            self.valid, list(self.plan.metrics), p.early_stopping_rounds, history, n_jobs
         )
 
     def _check_sets(self) -> None:
@@ -239,7 +238,7 @@ class Training:
         """Add trees until there are enough, validation or a callback says stop, or Ctrl-C."""
         n_trees, forces = len(self.trees), np.empty((2, self.train.n_documents))
         try:
-            while n_trees < self.parameters.n_estimators and not self._is_done:
+            while n_trees < self.plan.n_estimators and not self._is_done:
                 tree = self._add_tree(n_trees, forces[0], forces[1])
                 with self.phases.measured("validation"):
                     self.validation.measure(self._valid_scores)
@@ -299,7 +298,7 @@ class Training:
             packed, units = quantise(drawn, by, seed, self.n_jobs)
         with measured("grow"):
             noise = self._split_noise(drawn, by, sample.rows, iteration)
-            n_documents = self._regularisation.l2_documents
+            n_documents = self.plan.l2_documents
             average = _average_of(by, sample.rows) if n_documents else 1.0
             grown = self._grower.grow(
                 packed, units, sample.rows, allowed, n_documents * average, average, noise
@@ -342,9 +341,8 @@ class Training:
                 by = by if sample.weights is None else by * sample.weights
             last = leaf_values(
                 grown, sample.rows, forces, by,
-                l2=self._regularisation.l2
-                + self._regularisation.l2_documents * _average_of(by, sample.rows),
-                least=self._regularisation.min_child_weight, unit=unit, n_jobs=self.n_jobs,
+                l2=self.plan.trees.l2 + self.plan.l2_documents * _average_of(by, sample.rows),
+                least=self.plan.trees.min_child_weight, unit=unit, n_jobs=self.n_jobs,
             )  # fmt: skip
             values = values + last
         return values
@@ -368,7 +366,7 @@ class Training:
 
     def _bootstrapped(self, iteration: int, forces: Floats, by: Floats) -> tuple[Floats, Floats]:
         """What splits are chosen by. The values of leaves are those of all documents alike."""
-        p, temperature = self.parameters, self._randomness.bootstrap
+        p, temperature = self.parameters, self.plan.bootstrap
         if temperature == 0:
             return forces, by
         offsets = self.train.offsets if p.bootstrap_by == "query" else None
@@ -380,7 +378,7 @@ class Training:
         self, forces: Floats, curvatures: Floats, rows: NDArray[np.int32], iteration: int
     ) -> tuple[float, int]:
         """The scale of the noise in roots of gains, and what it is drawn by."""
-        p, scale = self.parameters, self._randomness.split_noise
+        p, scale = self.parameters, self.plan.split_noise
         if scale == 0:
             return 0.0, 0
         total = float(curvatures[rows].sum())

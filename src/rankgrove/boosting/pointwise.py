@@ -85,7 +85,7 @@ def as_documents(
     n_rows = len(labels)
     p = parameters
     by_query = p.subsample < 1 and p.sampling in ("query", "variance_query")
-    by_query = by_query or (p.randomness().bootstrap > 0 and p.bootstrap_by == "query")
+    by_query = by_query or (p.resolve().bootstrap > 0 and p.bootstrap_by == "query")
     by_row = weights is not None or by_query
     offsets = np.append(np.arange(0, n_rows, 1 if by_row else _BLOCK_ROWS), n_rows)
     return Dataset.from_arrays(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +11,8 @@ import typer
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
 from rankgrove.cli.files import check_outputs, name_files, write_table
-from rankgrove.cli.options import Json, Metrics, Preset, Reading, takes_reading
-from rankgrove.cli.parameters import (
-    as_options,
-    gather_parameters,
-    takes_no_parameters,
-    takes_parameters,
-)
+from rankgrove.cli.options import Json, Metrics, Preset, Reading
+from rankgrove.cli.parameters import as_options, gather_parameters, takes_training
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
@@ -103,16 +97,7 @@ def _cv(
         raise typer.Exit(INTERRUPTED)
 
 
-# Listed at once; its options for the parameters are made when it is called.
-cv = takes_reading(takes_no_parameters(_cv))
-cv.__name__ = "cv"
-
-
-def make_cv() -> Callable[..., None]:
-    """The command with all its options."""
-    command = takes_reading(takes_parameters(_cv))
-    command.__name__ = "cv"
-    return command
+cv = takes_training(_cv, networks=False)
 
 
 def _make_rankers(
@@ -124,7 +109,7 @@ def _make_rankers(
     rankers = {}
     named: dict[str, Path | None] = {**name_files("--params", files)}
     for name, file in (named or {"": None}).items():
-        chosen = gather_parameters(options, file, {})
+        chosen = gather_parameters(options, file)
         if chosen.early_stopping_rounds is not None and valid_share is None:
             raise ParameterError(
                 "--early-stopping-rounds must be used with --valid-share, the share of queries to "

@@ -77,11 +77,12 @@ def describe_model(model: Model) -> dict[str, Any]:
     from rankgrove.boosting.parameters import Parameters
 
     trees = [model.ensemble.tree(number) for number in range(model.n_trees)]
-    told = Parameters.from_json(model.parameters) if "objective" in model.parameters else None
+    known = "objective" in model.parameters
+    plan = Parameters.from_json(model.parameters).resolve() if known else None
     return {
         "version": model.version,
-        "objective": None if told is None else told.make_objective().name,
-        "grower": None if told is None else told.make_grower(),
+        "objective": None if plan is None else plan.objective.name,
+        "grower": None if plan is None else plan.trees.grower,
         "trees": model.n_trees,
         "leaves": len(model.ensemble.value),
         "most_leaves": max((tree.n_leaves for tree in trees), default=0),

@@ -17,7 +17,7 @@ from rankgrove.cli.combine import combine
 from rankgrove.cli.compare import compare
 from rankgrove.cli.console import BROKEN_PIPE, FAILED, INTERRUPTED, MISUSED, PROGRAM, say
 from rankgrove.cli.convert import convert
-from rankgrove.cli.cv import cv, make_cv
+from rankgrove.cli.cv import cv
 from rankgrove.cli.evaluate import evaluate
 from rankgrove.cli.explain import explain
 from rankgrove.cli.inspect_ import inspect
@@ -28,8 +28,8 @@ from rankgrove.cli.optimality import optimality
 from rankgrove.cli.paper import paper
 from rankgrove.cli.quickstart import quickstart
 from rankgrove.cli.score import score
-from rankgrove.cli.train import make_train, train
-from rankgrove.cli.tune import make_tune, tune
+from rankgrove.cli.train import train
+from rankgrove.cli.tune import tune
 from rankgrove.cli.warmup import warmup
 from rankgrove.errors import WORDS, ParameterError, RankgroveError
 
@@ -50,8 +50,8 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         # Some options come from the parameters of training, whose import --help does not wait for.
-        makers = {"train": make_train, "tune": make_tune, "cv": make_cv}
-        command = _make_command(makers[name]()) if name in makers else command
+        whole = getattr(_COMMANDS.get(str(name)), "whole", None)
+        command = command if whole is None else _make_command(whole())
         self._options = {
             option.name: spelling
             for option in ([] if command is None else command.params)
@@ -92,12 +92,16 @@ def _make_command(function: Any) -> Any:
     return typer.main.get_command(alone)
 
 
+_COMMANDS = {
+    command.__name__: command
+    for command in (
+        quickstart, inspect, train, tune, cv, score, evaluate, compare, combine, optimality,
+        explain, convert, metrics, objectives, paper, warmup,
+    )
+}  # fmt: skip
 app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)
-for command in (
-    quickstart, inspect, train, tune, cv, score, evaluate, compare, combine, optimality, explain,
-    convert, metrics, objectives, paper, warmup,
-):  # fmt: skip
-    app.command(command.__name__)(command)
+for command_name, command in _COMMANDS.items():
+    app.command(command_name)(command)
 
 
 def _show_version(value: bool) -> None:

@@ -1,12 +1,11 @@
 # ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
-"""Networks on the command line: options of `train`, what it does for them, what `inspect` shows."""
+"""Networks on the command line: what `train` does for them, what `inspect` shows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,122 +20,15 @@ from rankgrove.cli.console import (
     show_json,
     warn,
 )
-from rankgrove.cli.options import add_options
-from rankgrove.cli.parameters import parse_value, read_values
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.errors import ParameterError
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.cli.train import Job
     from rankgrove.data.dataset import Dataset
     from rankgrove.neural.model import NetworkModel
-    from rankgrove.neural.parameters import NetworkParameters
     from rankgrove.neural.training import NetworkTraining
-
-_PANEL = "How a network is trained (--objective ranknet or lambdarank)"
-
-# What trees have no option for; --help does not import PyTorch, so these are written out.
-OPTIONS = {
-    "hidden": (
-        "N,...|none",
-        "Width of each hidden layer; none is a linear model. By default 64,32.",
-    ),
-    "activation": ("NAME", "relu, tanh, sigmoid, gelu or silu. By default relu."),
-    "dropout": ("X", "Share of hidden values that training drops. By default 0.2."),
-    "transform": (
-        "NAME|none",
-        "What is done to features: quantile, log1p or standard. By default quantile.",
-    ),
-    "optimiser": ("NAME", "adam or sgd. By default adam."),
-    "weight_decay": ("X", "Decay of weights. By default 0."),
-    "schedule": ("NAME|none", "How the learning rate changes: cosine or plateau. By default none."),
-    "batch_queries": ("N", "Queries of one step. By default 16."),
-    "max_epochs": ("N", "Epochs, at most. By default 50."),
-    "device": ("NAME", "Where PyTorch trains, as cpu or cuda. By default cpu."),
-}
-
-
-def takes_network(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of networks; it takes those given as one `network`."""
-    options = {
-        name: Annotated[
-            str | None, typer.Option(metavar=metavar, help=text, rich_help_panel=_PANEL)
-        ]
-        for name, (metavar, text) in OPTIONS.items()
-    }
-    return add_options(
-        command,
-        "network",
-        options,
-        lambda values: {name: value for name, value in values.items() if value is not None},
-    )
-
-
-def is_network(parameters: dict[str, Any], network: dict[str, Any], params: Path | None) -> bool:
-    """Whether a network is asked for, by option or by file; an unknown objective is refused."""
-    from rankgrove.boosting.parameters import AUTO
-    from rankgrove.experiments.kinds import NETWORKS
-    from rankgrove.objectives.registry import OBJECTIVES
-
-    objective = parameters.get("objective")
-    if objective is None and params is not None:
-        objective = read_values(params).get("objective")
-    if objective in NETWORKS:
-        return True
-    if isinstance(objective, str) and objective not in (AUTO, *OBJECTIVES):
-        raise unknown_name("--objective", objective, (AUTO, *OBJECTIVES, *NETWORKS))
-    if network:
-        name, value = next(iter(network.items()))
-        raise ParameterError(
-            f"{_option(name)} must be used with --objective ranknet or lambdarank, which are "
-            f"networks. Got '{value}' for trees."
-        )
-    return False
-
-
-def gather_network(
-    parameters: dict[str, Any], network: dict[str, Any], params: Path | None
-) -> NetworkParameters:
-    """The parameters of a network: those of a file, over them options."""
-    from rankgrove.neural.parameters import NetworkParameters
-
-    hints = get_type_hints(NetworkParameters)
-    values = {} if params is None else read_values(params)
-    for name in values:
-        if name not in hints:
-            raise ParameterError(
-                f"{params}: {unknown_name('a parameter of a network', name, hints)}"
-            )
-    given = {**parameters, **network}
-    for name, text in given.items():
-        if name not in hints:
-            raise ParameterError(
-                f"{_option(name)} must be left out for a network, which has no trees. Got '{text}'."
-            )
-    values |= given
-    read = {name: _value(name, hints[name], value) for name, value in values.items()}
-    try:
-        return NetworkParameters(**read)
-    except ParameterError as error:
-        name = str(error).partition(" ")[0]
-        if name not in given:
-            raise
-        raise ParameterError(f"{_option(name)}{str(error)[len(name) :]}") from None
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _value(name: str, hint: Any, text: Any) -> Any:
-    if name != "hidden" or not isinstance(text, str):
-        return parse_value(name, hint, text)
-    if text.strip().lower() in ("", "none"):
-        return ()
-    widths = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in widths):
-        raise ParameterError(f"--hidden must be widths with commas between. Got '{text}'.")
-    return tuple(int(part) for part in widths)
+    from rankgrove.training.network_parameters import NetworkParameters
 
 
 def train_network(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +10,10 @@ from rich.text import Text
 
 from rankgrove.cli.console import DIM, heading, make_table, show, show_json
 from rankgrove.cli.options import Json
+from rankgrove.cli.parameters import option_name, option_text
 
 if TYPE_CHECKING:
-    from rankgrove.objectives.base import Objective
+    from rankgrove.rules import Option
 
 
 def objectives(
@@ -23,67 +23,79 @@ def objectives(
     """List the objectives with formula and reference, or show all of one."""
     from rankgrove.errors import unknown_name
     from rankgrove.objectives.registry import OBJECTIVES
+    from rankgrove.training.network_parameters import FORCES_OF
 
-    if name is not None and name.lower() not in OBJECTIVES:
-        raise unknown_name("objective", name, OBJECTIVES)
-    chosen = list(OBJECTIVES.values()) if name is None else [OBJECTIVES[name.lower()]]
+    known = (*OBJECTIVES, *FORCES_OF)
+    if name is not None and name.lower() not in known:
+        raise unknown_name("objective", name, known)
+    described = [_describe(one) for one in (known if name is None else [name.lower()])]
     if json:
-        show_json({"objectives": [_describe(objective) for objective in chosen]})
-    elif name is None:
+        show_json({"objectives": described})
+    elif name is not None:
+        _show_one(described[0])
+    else:
         table = make_table("objective", "what it is, its formula, its parameters and defaults")
-        for objective in chosen:
-            what = Text(objective.title)
-            what.append(f"\n{objective.formula}", style=DIM)
-            what.append(f"\n{objective.reference}", style=DIM)
-            if own := _parameters(objective):
-                what.append(f"\n{own}", style=DIM)
-            table.add_row(objective.name, what)
+        for entry in described:
+            lines = [entry["formula"], entry["reference"]]
+            defaults = entry["parameters"].items()
+            lines += [", ".join(f"{key}={_shown(value)}" for key, value in defaults)]
+            text = Text(entry["title"])
+            text.append("".join(f"\n{line}" for line in lines if line), style=DIM)
+            table.add_row(entry["name"], text)
         show(
             table,
             "",
             "Train with one: rankgrove train TRAIN --objective yetiloss --metric ndcg@10 -o MODEL",
             "See all of one, and what its parameters mean: rankgrove objectives yetirank",
         )
-    else:
-        _show_one(chosen[0])
 
 
-def _describe(objective: type[Objective]) -> dict[str, Any]:
+def _describe(name: str) -> dict[str, Any]:
+    from rankgrove.objectives.registry import OBJECTIVES
+    from rankgrove.training.network_parameters import FORCES_OF
+
+    kind = OBJECTIVES[FORCES_OF.get(name, name)]
     # Some defaults follow from others.
-    made = objective()
+    made = kind()
+    title = f"a network with the forces of {kind.title}" if name in FORCES_OF else kind.title
     return {
-        "name": objective.name,
-        "title": objective.title,
-        "formula": objective.formula,
-        "reference": objective.reference,
+        "name": name,
+        "title": title,
+        "formula": kind.formula,
+        "reference": kind.reference,
         "parameters": {
-            field.name: field.default if field.name == "metric" else getattr(made, field.name)
-            for field in fields(objective)
+            key: entry.default if key == "metric" else getattr(made, key)
+            for key, entry in _options(name).items()
         },
     }
 
 
-def _parameters(objective: type[Objective]) -> str:
-    own = _describe(objective)["parameters"]
-    return ", ".join(f"{name}={_shown(value)}" for name, value in own.items())
+def _options(name: str) -> dict[str, Option]:
+    """The parameters of an objective; of a network those that it hands on."""
+    from rankgrove.objectives.registry import OBJECTIVES
+    from rankgrove.rules import options_of
+    from rankgrove.training.network_parameters import FORCES_OF, NetworkParameters
+
+    known = options_of(NetworkParameters)
+    options = options_of(OBJECTIVES[FORCES_OF.get(name, name)])
+    return {key: entry for key, entry in options.items() if name not in FORCES_OF or key in known}
 
 
 def _shown(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else f"{value}"
 
 
-def _show_one(objective: type[Objective]) -> None:
-    from rankgrove.cli.parameters import described
-
+def _show_one(entry: dict[str, Any]) -> None:
     table = make_table("", "")
-    table.add_row("formula", objective.formula)
-    table.add_row("reference", objective.reference)
-    title = heading(objective.name)
-    title.append(f"  {objective.title}", style="not bold")
+    table.add_row("formula", entry["formula"])
+    table.add_row("reference", entry["reference"])
+    title = heading(entry["name"])
+    title.append(f"  {entry['title']}", style="not bold")
     show(title, "", table)
-    own = _describe(objective)["parameters"]
-    if own:
-        options = make_table("option", "default", "what it means")
-        for name, value in own.items():
-            options.add_row(f"--{name.replace('_', '-')}", _shown(value), described(name))
-        show("", options)
+    options = _options(entry["name"])
+    if options:
+        shown = make_table("option", "default", "what it means")
+        for name, value in entry["parameters"].items():
+            meaning = option_text(options[name].meaning, options)
+            shown.add_row(option_name(name), _shown(value), meaning)
+        show("", shown)

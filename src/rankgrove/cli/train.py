@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,14 +21,13 @@ from rankgrove.cli.console import (
 )
 from rankgrove.cli.files import check_group, check_outputs, name_files, read_with_features_of
 from rankgrove.cli.models import load_scorer
-from rankgrove.cli.networks import gather_network, is_network, takes_network, train_network
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.networks import train_network
+from rankgrove.cli.options import Json, Reading
 from rankgrove.cli.parameters import (
     as_options,
     gather_parameters,
     known_parameters,
-    takes_no_parameters,
-    takes_parameters,
+    takes_training,
 )
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from rankgrove.boosting.parameters import Parameters
     from rankgrove.data.dataset import Dataset
     from rankgrove.model.model import Model
-    from rankgrove.neural.parameters import NetworkParameters
+    from rankgrove.training.network_parameters import NetworkParameters
 
 
 @dataclass(frozen=True)
@@ -103,13 +101,12 @@ def _train(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Lines 'qid better worse [probability]' to train by in place of labels.",
+            help="Lines 'qid better worse \\[probability]' to train by in place of labels.",
         ),
     ] = None,
     json: Json = False,
     *,
     parameters: dict[str, Any],
-    network: dict[str, Any],
     reading: Reading,
 ) -> None:
     """Train a model on a data file.
@@ -118,6 +115,8 @@ def _train(
 
     Ctrl-C ends training and keeps the trees so far.
     """
+    from rankgrove.boosting.parameters import Parameters
+
     job = Job(
         train, name_files("--valid", valid or []), out, checkpoint, checkpoint_every, resume,
         base_model, preferences, reading,
@@ -125,17 +124,14 @@ def _train(
     start = time.perf_counter()
     try:
         _check_files(job, params)
-        if is_network(parameters, network, params):
-            layers = gather_network(parameters, network, params)
-            _check_watched(layers, job)
-            data = _read_sets(job, layers)
-            train_network(job, layers, data, time.perf_counter() - start, json)
-            return
         earlier = _load_checkpoint(job)
         chosen = gather_parameters(parameters, params, earlier.parameters if earlier else {})
         _check_watched(chosen, job)
         data = _read_sets(job, chosen)
         read_in = time.perf_counter() - start
+        if not isinstance(chosen, Parameters):
+            train_network(job, chosen, data, read_in, json)
+            return
         outcome = _run(job, chosen, data, earlier)
     except KeyboardInterrupt:
         say("interrupted before the first tree: nothing was written.")
@@ -150,16 +146,7 @@ def _train(
         raise typer.Exit(INTERRUPTED)
 
 
-# Listed at once; its options for the parameters are made when it is called.
-train = takes_reading(takes_network(takes_no_parameters(_train)))
-train.__name__ = "train"
-
-
-def make_train() -> Callable[..., None]:
-    """The command with all its options."""
-    command = takes_reading(takes_network(takes_parameters(_train)))
-    command.__name__ = "train"
-    return command
+train = takes_training(_train)
 
 
 def _check_files(job: Job, params: Path | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json as jsons
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,16 +13,8 @@ import typer
 
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.files import check_group, check_outputs, read_with_features_of
-from rankgrove.cli.networks import gather_network, is_network, takes_network
-from rankgrove.cli.options import Json, Reading, takes_reading
-from rankgrove.cli.parameters import (
-    as_options,
-    gather_parameters,
-    read_parameters,
-    read_values,
-    takes_no_parameters,
-    takes_parameters,
-)
+from rankgrove.cli.options import Json, Reading
+from rankgrove.cli.parameters import as_options, gather_parameters, read_values, takes_training
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
 
@@ -103,7 +94,6 @@ def _tune(
     json: Json = False,
     *,
     parameters: dict[str, Any],
-    network: dict[str, Any],
     reading: Reading,
 ) -> None:
     """Find the best parameters of training for a data file.
@@ -127,7 +117,7 @@ def _tune(
     start = time.perf_counter()
     try:
         _check_files(job)
-        chosen = _choose(job, parameters, network)
+        chosen = _choose(job, parameters)
         data, tuned = _run(job, chosen, protocol)
     except KeyboardInterrupt:
         say("interrupted before the first trial was done: nothing was written.")
@@ -144,16 +134,7 @@ def _tune(
         _show(job, tuned, time.perf_counter() - start)
 
 
-# Listed at once; its options for the parameters are made when it is called.
-tune = takes_reading(takes_network(takes_no_parameters(_tune)))
-tune.__name__ = "tune"
-
-
-def make_tune() -> Callable[..., None]:
-    """The command with all its options."""
-    command = takes_reading(takes_network(takes_parameters(_tune)))
-    command.__name__ = "tune"
-    return command
+tune = takes_training(_tune)
 
 
 def _check_files(job: Job) -> None:
@@ -164,9 +145,9 @@ def _check_files(job: Job) -> None:
     check_group(job.reading, [job.valid])
 
 
-def _choose(job: Job, options: dict[str, Any], network: dict[str, Any]) -> dict[str, Any]:
+def _choose(job: Job, options: dict[str, Any]) -> dict[str, Any]:
     """What `tune` is called with: options and files of parameters, and the space."""
-    fixed = _held(job, options, network)
+    fixed = _held(job, options)
     chosen: dict[str, Any] = {}
     for name, argument in (("objective", "objective"), ("n_estimators", "max_trees"),
                            ("max_epochs", "max_epochs"),
@@ -189,16 +170,11 @@ def _choose(job: Job, options: dict[str, Any], network: dict[str, Any]) -> dict[
     return chosen
 
 
-def _held(job: Job, options: dict[str, Any], network: dict[str, Any]) -> dict[str, Any]:
+def _held(job: Job, options: dict[str, Any]) -> dict[str, Any]:
     """The parameters that options and the file of parameters give."""
-    parameters: Any
-    if is_network(options, network, job.params):
-        given = {*options, *network, *(() if job.params is None else read_values(job.params))}
-        parameters = gather_network(options, network, job.params)
-    else:
-        given = {*options, *(() if job.params is None else read_parameters(job.params))}
-        parameters = gather_parameters(options, job.params, {})
-    return {name: getattr(parameters, name) for name in sorted(given)}
+    names = {*options, *(() if job.params is None else read_values(job.params))}
+    parameters = gather_parameters(options, job.params)
+    return {name: getattr(parameters, name) for name in sorted(names)}
 
 
 def _read_space(path: Path) -> dict[str, Any]:

@@ -11,16 +11,13 @@ from rankgrove.boosting.binned import SharedBins
 from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
+from rankgrove.training.network_parameters import FORCES_OF, NetworkParameters
 
 if TYPE_CHECKING:
-    from rankgrove.neural.parameters import NetworkParameters
     from rankgrove.neural.training import NetworkTraining
 
     AnyParameters = Parameters | NetworkParameters
     AnyTraining = Training | NetworkTraining
-
-# The objectives that are trained by networks.
-NETWORKS = ("ranknet", "lambdarank")
 
 
 @dataclass(frozen=True)
@@ -60,16 +57,12 @@ EPOCHS = Kind("epoch", "max_epochs", "max_epochs", 100, 10)
 
 def kind_of(objective: Any) -> Kind:
     """The kind of model that an objective trains."""
-    return EPOCHS if isinstance(objective, str) and objective in NETWORKS else TREES
+    return EPOCHS if isinstance(objective, str) and objective in FORCES_OF else TREES
 
 
 def parameters_of(kind: Kind) -> type[AnyParameters]:
     """The parameters of training a kind."""
-    if kind is TREES:
-        return Parameters
-    from rankgrove.neural.parameters import NetworkParameters  # noqa: PLC0415 (brings PyTorch)
-
-    return NetworkParameters
+    return Parameters if kind is TREES else NetworkParameters
 
 
 def make_estimator(parameters: dict[str, Any], **more: Any) -> Any:

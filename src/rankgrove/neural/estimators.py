@@ -18,8 +18,8 @@ from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import ParameterError
 from rankgrove.estimators.base import RankingFace
 from rankgrove.neural.model import NetworkModel
-from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.training import Callback, train_network
+from rankgrove.training.network_parameters import NetworkParameters
 
 PARAMETERS = tuple(field.name for field in fields(NetworkParameters) if field.name != "objective")
 
@@ -125,7 +125,7 @@ class _NetworkRanker(RankingFace):
 class RankNet(_NetworkRanker):
     """A network trained by RankNet: every pair of documents with different labels counts the same.
 
-    The parameters are those of `rankgrove.neural.parameters.NetworkParameters`, and:
+    The parameters are those of `rankgrove.training.network_parameters.NetworkParameters`, and:
 
     Parameters
     ----------

@@ -38,8 +38,8 @@ from rankgrove.model.files import (
 )
 from rankgrove.model.model import Model
 from rankgrove.neural.networks import build_network, own_module
-from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.transform import Transform
+from rankgrove.training.network_parameters import NetworkParameters
 from rankgrove.trees.ensemble import Ensemble
 
 if TYPE_CHECKING:

@@ -21,11 +21,9 @@ from rankgrove.errors import DataError, ParameterError, unknown_name, whole_numb
 from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.objectives.registry import make_objective
+from rankgrove.training.network_parameters import FORCES_OF
 
 Reduction = Literal["mean", "sum"]
-
-# The names that objectives have where they train a network.
-_NETWORK_NAMES = {"ranknet": "rankmart", "lambdarank": "lambdamart"}
 
 
 class _Push(torch.autograd.Function):
@@ -149,7 +147,7 @@ def ranking_loss(
     (0.3466, [-0.25, 0.25, -0.0])
     """
     if isinstance(objective, str):
-        objective = _NETWORK_NAMES.get(objective.lower(), objective)
+        objective = FORCES_OF.get(objective.lower(), objective)
     made = make_objective(objective, **parameters)
     return RankingLoss(made, reduction=reduction, cost=cost, seed=seed, n_jobs=n_jobs)
 

@@ -29,8 +29,8 @@ from rankgrove.neural.networks import (
     own_module,
     score_chunks,
 )
-from rankgrove.neural.parameters import NetworkParameters
 from rankgrove.neural.transform import Transform
+from rankgrove.training.network_parameters import NetworkParameters
 from rankgrove.training.progress import Progress
 from rankgrove.training.trees import scores_by
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.boosting.loop import Callback, Training
-from rankgrove.boosting.parameters import AUTO, Parameters
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, whole_number
@@ -48,8 +48,6 @@ def train_trees(
     """Run a training to its end, or to Ctrl-C; see `Ranker.fit` for what each argument means."""
     if not isinstance(callbacks, Iterable):
         raise ParameterError(f"callbacks must be a list of functions. Got {callbacks!r}.")
-    if preferences is not None and parameters.objective == AUTO:
-        parameters = replace(parameters, objective="lambdamart")
     if checkpoint is not None:
         callbacks = [*callbacks, _Checkpoint(checkpoint, checkpoint_every)]
     earlier = Model.load(resume) if isinstance(resume, (str, PathLike)) else resume
@@ -94,7 +92,7 @@ def make_model(training: Training, n_trees: int | None = None) -> Model:
 
 def no_split_text(parameters: Parameters, n_rows: int, reason: str) -> str:
     """What a face warns of when no tree has a split; `reason` is what its data must have."""
-    options = parameters.tree_options(n_rows)
+    options = parameters.resolve(n_rows).trees
     return (
         f"training found nothing to split by, so that all {n_rows} rows have the same score. Give "
         f"{reason}, or a smaller min_samples_leaf, which is {options.min_samples_leaf}, or "

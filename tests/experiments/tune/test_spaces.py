@@ -78,7 +78,7 @@ def test_a_grower_that_is_left_to_the_objective_is_chosen_here():
 @pytest.mark.parametrize("fixed", [{}, {"max_leaves": 31}, {"max_depth": 20}, {"monotone": [1]}])
 def test_trees_are_those_that_training_takes_with_the_same_parameters(objective, fixed):
     _, held = default_space(objective, fixed)
-    assert held["grower"] == Parameters(objective=objective, **fixed).make_grower()
+    assert held["grower"] == Parameters(objective=objective, **fixed).resolve().trees.grower
 
 
 def test_what_is_fixed_is_not_drawn():

@@ -138,7 +138,7 @@ def test_an_objective_that_is_left_open_is_searched_as_what_it_comes_to(sets, gi
     tuned = tune(*sets, **given, **{**SMALL, "n_random": 1, "n_bayesian": 0})
     name = Parameters(**given).make_objective().name
     assert tuned.best_parameters["objective"] == name
-    assert tuned.best_parameters["grower"] == Parameters(**given).make_grower()
+    assert tuned.best_parameters["grower"] == Parameters(**given).resolve().trees.grower
     expected = tune(*sets, objective=name, **given, **{**SMALL, "n_random": 1, "n_bayesian": 0})
     assert outcome(tuned) == outcome(expected)
 

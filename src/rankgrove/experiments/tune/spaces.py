@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from rankgrove.boosting.parameters import AUTO, Parameters
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError, is_number, unknown_name
 from rankgrove.objectives.base import Objective
+from rankgrove.rules import AUTO
 
 if TYPE_CHECKING:
     from rankgrove.experiments.kinds import AnyParameters
@@ -131,7 +132,7 @@ def default_space(
     held: dict[str, Any] = {}
     space: Space = {"learning_rate": _RATE}
     shape = {name: fixed[name] for name in _SHAPE if name in fixed}
-    grower = Parameters(objective=objective, **shape).make_grower()
+    grower = Parameters(objective=objective, **shape).resolve().trees.grower
     if fixed.get("grower", AUTO) == AUTO:
         fixed = {name: value for name, value in fixed.items() if name != "grower"}
         held["grower"] = grower

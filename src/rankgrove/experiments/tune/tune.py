@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rankgrove._version import __version__
-from rankgrove.boosting.parameters import AUTO, Auto
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import (
@@ -52,6 +51,7 @@ from rankgrove.experiments.tune.trials import (
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
+from rankgrove.rules import AUTO, Auto, is_auto
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -311,10 +311,10 @@ def _make_space(
     kind = kind_of(objective)
     make = parameters_of(kind)
     given: dict[str, Any] = {"objective": objective, **check_fixed(fixed, make)}
-    if not _is_auto(metric):
+    if not is_auto(metric):
         parse_metric(metric)
         given["eval_metric" if "metric" in fixed else "metric"] = metric
-    if _is_auto(objective):
+    if is_auto(objective):
         objective = given["objective"] = make(**given).make_objective().name
     if space is None:
         # Says first what is wrong with what is held.
@@ -337,10 +337,6 @@ def _make_space(
         base = make(**{**given, kind.number: most})
         drawn = parse_space(space, base)
     return drawn, given, base
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == AUTO
 
 
 def _about(
