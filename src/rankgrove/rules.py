@@ -54,6 +54,8 @@ class Rule:
         What a text means that is no number, flag or word.
     settle
         What `auto` comes to, from the other parameters of the same value.
+    drawn
+        What `tune` draws it from unless told: low, high and, if evenly in the logarithm, "log".
     """
 
     help: str = ""
@@ -69,6 +71,7 @@ class Rule:
     check: Callable[[str, Any], None] | None = None
     parse: Callable[[str], Any] | None = None
     settle: Callable[[Any], Any] | None = None
+    drawn: tuple[Any, ...] = ()
 
 
 def option(default: Any, help: str = "", more: str = "", **rule: Any) -> Any:
@@ -121,7 +124,7 @@ class Option:
         elif self.words and not self.is_number:
             none = [word(None)] if self.takes_none else []
             raise unknown_name(parameter(self.name), str(value), [*self.words, *none])
-        elif not self._is_allowed(value):
+        elif (self.is_number or bool in self.types) and not self._is_allowed(value):
             raise refusal(self.name, f"be {self.allowed}", value)
 
     def _is_allowed(self, value: Any) -> bool:
@@ -144,21 +147,19 @@ class Option:
         rule = self.rule
         if bool in self.types:
             return f"{word(True)} or {word(False)}"
+        none = [word(None)] if self.takes_none else []
         if not self.is_number:
-            none = [word(None)] if self.takes_none else []
             return f"one of {', '.join([*self.words, *none])}" if self.words else self.metavar
+        bounds = [("above {:g}", rule.above), ("{:g} or more", rule.least),
+                  ("at most {:g}", rule.most), ("below {:g}", rule.below)]  # fmt: skip
         if float in self.types:
-            bounds = {"above {:g}": rule.above, "{:g} or more": rule.least,
-                      "at most {:g}": rule.most, "below {:g}": rule.below}  # fmt: skip
-            set_bounds = (text.format(bound) for text, bound in bounds.items() if bound is not None)
-            text = f"a finite number {' and '.join(set_bounds)}"
+            within = " and ".join(text.format(bound) for text, bound in bounds if bound is not None)
+            text = f"a finite number {within}"
+        elif rule.most is None:
+            text = f"a whole number, {rule.least} or more"
         else:
-            bounds_text = f"{rule.least} or more"
-            if rule.most is not None:
-                bounds_text = f"from {rule.least} to {rule.most}"
-            text = f"a whole number, {bounds_text}"
-        none = f"{word(None)}{rule.none and f' for {rule.none}'}"
-        others = [*self.words, *([none] if self.takes_none else [])]
+            text = f"a whole number, from {rule.least} to {rule.most}"
+        others = [*self.words, *(f"{name}{rule.none and f' for {rule.none}'}" for name in none)]
         return f"{text}, or {' or '.join(others)}" if others else text
 
     def parse(self, text: Any) -> Any:

@@ -48,6 +48,18 @@ def test_every_parameter_is_an_option(cli, monkeypatch):
         assert re.search(rf"--{field.name.replace('_', '-')} +\S+ +[A-Z]", page), field.name
 
 
+def test_help_says_what_is_left_to_training_and_keeps_brackets(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    page = " ".join(re.sub(r"[│╭╮╰╯─]", " ", cli("train", "--help").stdout).split())
+    assert "Lines 'qid better worse [probability]'" in page
+    assert "By default yetirank, or yetiloss with a --metric, or lambdamart" in page
+    assert "or all of a level by one cut. One of leafwise, depthwise, oblivious." in page
+    assert "How deep the better-ranked document of a pair may stand." in page
+    for meaning in ("Of stochasticrank: the scale of the noise.", "Of softmax and listnet: what"):
+        assert meaning in page
+    assert "Of networks: step of the optimiser. By default 0.003." in page
+
+
 @pytest.mark.parametrize(
     ("option", "text", "value"),
     [

@@ -137,7 +137,7 @@ def test_base_models_of_either_kind(cli):
         (["--objective", "ranknet", "--max-leaves", "3"], "--max-leaves must be left out for a"),
         (["--hidden", "3"], "--hidden must be used with --objective ranknet or lambdarank"),
         (["--objective", "ranknet", "--hidden", "3,x"], "--hidden must be widths with commas"),
-        (["--objective", "ranknet", "--dropout", "2"], "--dropout must be below 1. Got 2.0."),
+        (["--objective", "ranknet", "--dropout", "2"], "and below 1. Got 2.0."),
         (["--objective", "ranknet", "--activation", "x"], "--activation must be one of relu"),
         (["--objective", "ranknet", "--resume", "x"], "--resume must be left out for a network"),
         (["--objective", "ranknet", "--early-stopping-rounds", "3"], "must be used with --valid"),

@@ -13,7 +13,7 @@ from rankgrove.cli.evaluate import choose_metrics
 from rankgrove.cli.files import check_outputs, name_files, write_table
 from rankgrove.cli.options import Json, Metrics, Preset, Reading
 from rankgrove.cli.parameters import as_options, gather_parameters, takes_training
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.errors import ParameterError, refusal, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -104,12 +104,15 @@ def _make_rankers(
     files: list[Path], options: dict[str, Any], valid_share: float | None
 ) -> dict[str, Ranker]:
     """One for each file of parameters, named by it; without any, one named by its objective."""
+    from rankgrove.boosting.parameters import Parameters
     from rankgrove.estimators.ranker import PARAMETERS, Ranker
 
     rankers = {}
     named: dict[str, Path | None] = {**name_files("--params", files)}
     for name, file in (named or {"": None}).items():
         chosen = gather_parameters(options, file)
+        if not isinstance(chosen, Parameters):
+            raise refusal("objective", "be one of trees to cross-validate", chosen.objective)
         if chosen.early_stopping_rounds is not None and valid_share is None:
             raise ParameterError(
                 "--early-stopping-rounds must be used with --valid-share, the share of queries to "

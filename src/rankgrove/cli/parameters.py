@@ -91,6 +91,14 @@ def option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def is_network(options: Mapping[str, Any], file: Path | None) -> bool:
+    """Whether a network is asked for, by option or by file; an unknown objective is refused."""
+    from rankgrove.training.network_parameters import NetworkParameters
+
+    values = {} if file is None else read_values(file)
+    return _kind_of(options.get("objective", values.get("objective"))) is NetworkParameters
+
+
 def gather_parameters(
     options: dict[str, Any], file: Path | None = None, earlier: Mapping[str, Any] | None = None
 ) -> Parameters | NetworkParameters:

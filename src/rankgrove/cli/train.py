@@ -26,6 +26,7 @@ from rankgrove.cli.options import Json, Reading
 from rankgrove.cli.parameters import (
     as_options,
     gather_parameters,
+    is_network,
     known_parameters,
     takes_training,
 )
@@ -124,7 +125,7 @@ def _train(
     start = time.perf_counter()
     try:
         _check_files(job, params)
-        earlier = _load_checkpoint(job)
+        earlier = None if is_network(parameters, params) else _load_checkpoint(job)
         chosen = gather_parameters(parameters, params, earlier.parameters if earlier else {})
         _check_watched(chosen, job)
         data = _read_sets(job, chosen)

@@ -276,8 +276,9 @@ class StochasticRank(Objective):
     sigma: float = option(1.0, "the scale of the noise.", above=0, below=LARGEST)
     samples: int = option(1, "Draws of StochasticRank's noise.", least=1)
     mu: float = option(
-        0.0, "How far StochasticRank moves good documents down, in sigma per grade.", least=0
-    )
+        0.0, "How far StochasticRank moves good documents down, in sigma per grade.", least=0,
+        drawn=(1e-2, 10.0, "log"),
+    )  # fmt: skip
     nu: float = option(
         0.01, "Added to the length of scores in StochasticRank's scale-free step.", least=0
     )

@@ -7,14 +7,14 @@ their logarithm, and `Choices`, values of any kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError, is_number, unknown_name
 from rankgrove.objectives.base import Objective
-from rankgrove.rules import AUTO
+from rankgrove.rules import AUTO, options_of
 
 if TYPE_CHECKING:
     from rankgrove.experiments.kinds import AnyParameters
@@ -132,30 +132,34 @@ def default_space(
     held: dict[str, Any] = {}
     space: Space = {"learning_rate": _RATE}
     shape = {name: fixed[name] for name in _SHAPE if name in fixed}
-    grower = Parameters(objective=objective, **shape).resolve().trees.grower
+    plan = Parameters(objective=objective, **shape).resolve()
+    grower, name = plan.trees.grower, plan.objective.name
     if fixed.get("grower", AUTO) == AUTO:
         fixed = {name: value for name, value in fixed.items() if name != "grower"}
         held["grower"] = grower
     oblivious = grower == "oblivious"
-    objective = objective.name if isinstance(objective, Objective) else objective
-    if objective == "stochasticrank":
+    if name == "stochasticrank":
         held["l2_documents"] = 0.0
-    elif objective == "lambdamart" and not oblivious:
+    elif plan.trees.l2 > 0:
         space["l2"] = replace(_L2, low=0.1)
     else:
         space["l2_documents"] = _L2
     if oblivious:
-        space["max_depth"] = Range(6, 10 if objective == "stochasticrank" else 8, whole=True)
+        space["max_depth"] = Range(6, 10 if name == "stochasticrank" else 8, whole=True)
         held["min_samples_leaf"] = 10
     else:
         space["max_depth"] = Range(6, 16, whole=True)
         space["max_leaves"] = Range(16, 256, log=True, whole=True)
         space["min_samples_leaf"] = Range(1, 1000, log=True, whole=True)
-    if objective == "stochasticrank":
+    if name == "stochasticrank":
         space["shrink_rate"] = Range(1e-5, 1e-2, log=True)
         space["temperature"] = Range(1e8, 1e11, log=True)
-        space["mu"] = Range(1e-2, 10.0, log=True)
-    # Who gives one of the two wants no other.
+    if not isinstance(objective, Objective):
+        # What belongs to an objective that is given as a value is in it already.
+        own_options = options_of(type(plan.objective)).items()
+        space |= {key: _range(key, entry.rule.drawn, Parameters)
+                  for key, entry in own_options if entry.rule.drawn}  # fmt: skip
+    # Whoever gives one of the two wants no other.
     own = {"l2", "l2_documents"} if fixed.keys() & {"l2", "l2_documents"} else set()
     own |= fixed.keys()
     return (
@@ -240,7 +244,7 @@ def parse_space(space: Mapping[str, Any], base: AnyParameters) -> Space:
 def _check_name(
     what: str, name: Any, reserved: Mapping[str, str], kind: type[AnyParameters]
 ) -> None:
-    known = [field.name for field in fields(kind)]
+    known = options_of(kind)
     if name not in known:
         raise unknown_name(what, str(name), [word for word in known if word not in reserved])
     if name in reserved:
@@ -289,16 +293,15 @@ def _choices(name: str, values: list[Any]) -> Choices:
 
 def _range(name: str, given: tuple[Any, ...], kind: type[AnyParameters]) -> Range:
     low, high, log = given[0], given[1], len(given) == 3
-    hint = get_type_hints(kind)[name]
-    parts = (hint,) if get_origin(hint) is Sequence else get_args(hint) or (hint,)
-    if bool in parts or not {int, float} & set(parts):
+    entry = options_of(kind)[name]
+    if not entry.is_number:
         raise ParameterError(
             f"the space of {name}, which is no number, must be a list of values. Got {given!r}."
         )
     for end in (low, high):
         if not is_number(end) or not math.isfinite(end):
             raise ParameterError(f"the range of {name} must be of finite numbers. Got {end!r}.")
-    whole = float not in parts
+    whole = float not in entry.types
     if whole and (low != int(low) or high != int(high)):
         raise ParameterError(
             f"the range of {name} must be of whole numbers. Got {low!r} to {high!r}."

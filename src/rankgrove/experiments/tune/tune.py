@@ -318,12 +318,9 @@ def _make_space(
         objective = given["objective"] = make(**given).make_objective().name
     if space is None:
         # Says first what is wrong with what is held.
-        make(**given).make_objective()
+        make(**given)
         network = kind is EPOCHS
         drawn, held = (network_space(fixed), {}) if network else default_space(objective, fixed)
-        if isinstance(objective, Objective):
-            # What belongs to the objective is in it already.
-            drawn = {key: entry for key, entry in drawn.items() if key != "mu"}
         given |= held
         base = make(**{**given, kind.number: most})
         if not drawn:
