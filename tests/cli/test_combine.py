@@ -93,7 +93,7 @@ def test_calls_that_make_no_sense_are_refused(cli, two_models, write):
     a, b = model_files(two_models)
     scores = write("s.txt", "1\n2\n")
     fails(cli("combine", vali, a), 2, "two or more rankers")
-    fails(cli("combine", a, b, vali), 2, "DATA must come first")
+    fails(cli("combine", a, b, a), 1, "must be a data file. Got a model")
     fails(cli("combine", vali, a, a), 2, "each ranker must be another file. Got one twice")
     fails(cli("combine", vali, a, b, "--method", "swep"), 2, "did you mean 'sweep'?")
     fails(cli("combine", vali, a, b, "-m", "ncdg"), 2, "did you mean 'ndcg'?")

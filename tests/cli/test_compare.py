@@ -137,7 +137,8 @@ def test_a_table_is_read_for_the_features_of_each_model(cli, cli_json, trained, 
 
 def test_wrong_calls_are_refused(cli, data, scores, other, trained, write):
     model = trained / "model.safetensors"
-    fails(cli("compare", model, data), 2, "DATA must come first")
+    fails(cli("compare", data), 2, "a candidate must be given, then DATA. Got 1 file")
+    fails(cli("compare", model, model), 1, "must be a data file. Got a model")
     fails(cli("compare", data, "absent.txt"), 1, "absent.txt: there is no such file")
     fails(cli("compare", data, scores, scores), 2, "different names", "twice")
     fails(cli("compare", data, scores, "--baseline", "other.txt"), 2, "--baseline must be one of")

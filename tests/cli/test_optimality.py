@@ -41,11 +41,10 @@ def test_verdict_is_a_sentence_and_the_plot_is_written(cli, call):
 
 
 def test_calls_that_make_no_sense_are_refused(cli, trained, call):
-    fails(cli(*call, "--delta", "0"), 2, "delta must be a number between 0 and 1. Got 0.0")
-    fails(cli(*call, "--p0", "1.5"), 2, "p0 must be a number between 0 and 1")
-    fails(cli(*call, "--step", "0"), 2, "step must be a number above 0")
+    fails(cli(*call, "--delta", "0"), 2, "--delta must be a number between 0 and 1. Got 0.0")
+    fails(cli(*call, "--p0", "1.5"), 2, "--p0 must be a number between 0 and 1")
+    fails(cli(*call, "--step", "0"), 2, "--step must be a number above 0")
     fails(cli(*call, "--plot", "p.png"), 2, "--plot must be a file .svg")
     fails(cli(*call, "--plot", "no/p.svg"), 1, "no/p.svg: cannot be written")
     fails(cli(*call, "-m", "ncdg"), 2, "did you mean 'ndcg'?")
-    fails(cli("optimality", call[2], call[1]), 2, "MODEL must come first, then DATA")
     fails(cli("optimality", "absent", call[2]), 1, "absent: there is no such file")

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankgrove.cli.console import warn
+from rankgrove.cli.files import COLUMN
 from rankgrove.cli.models import read_for_model, table_columns
 from rankgrove.cli.options import Reading, is_model_file
-from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove.errors import DataError, ParameterError, parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from rankgrove.cli.evaluate import ScoreFiles
     from rankgrove.data.dataset import Dataset
 
     Scores = NDArray[np.float64]
-
-_COLUMN = "column:"
 
 
 class Source(NamedTuple):
@@ -44,10 +44,10 @@ def name_sources(candidates: Sequence[str]) -> dict[str, Source]:
         name, given, rest = text.partition("=")
         # A file may have the sign in its name, and a column too.
         named = bool(given) and bool(name) and not Path(text).exists()
-        named = named and not text.startswith(_COLUMN)
+        named = named and not text.startswith(COLUMN)
         place = rest if named else text
-        if place.startswith(_COLUMN):
-            source = Source(None, place.removeprefix(_COLUMN))
+        if place.startswith(COLUMN):
+            source = Source(None, place.removeprefix(COLUMN))
             default = source.column or ""
         else:
             source = Source(Path(place), None)
@@ -68,10 +68,10 @@ def able_to_score(sources: dict[str, Source]) -> dict[str, Source]:
     """The candidates that can score other data; a file of scores cannot."""
     able = {name: source for name, source in sources.items() if source.column or source.is_model}
     if not able:
-        raise ParameterError(
-            "--train must be used with a model or a column, which can score it. Got files of "
-            "scores only."
-        )
+        raise refusal(
+            "train", "be used with a model or a column, which can score it",
+            got="files of scores only",
+        )  # fmt: skip
     for name in sources.keys() - able.keys():
         warn(f"{name} is a file of scores, so it has no generalisation gap.")
     return able
@@ -138,24 +138,17 @@ class Inputs:
             return self.reading.read(self.path, features=[], **self._changes)
         return self.for_columns
 
-    def scores(self, score_column: str | None, run: bool) -> dict[str, Scores]:
+    def scores(self, scoring: ScoreFiles) -> dict[str, Scores]:
         """The scores of each candidate; files are read and checked before models score."""
-        from rankgrove.cli import scores
+        from rankgrove.cli.scores import scores_from_feature
 
         found: dict[str, Scores] = {}
         for name, source in self.sources.items():
-            if source.path is None or source.is_model:
-                continue
-            if run:
-                found[name] = scores.scores_from_run(source.path, self.data)
-            elif score_column is not None:
-                n_documents = self.data.n_documents
-                found[name] = scores.scores_from_table(source.path, score_column, n_documents)
-            else:
-                found[name] = scores.scores_from_lines(source.path, self.data.n_documents)
+            if source.path is not None and not source.is_model:
+                found[name] = scoring.read(source.path, self.data)
         for name, source in self.sources.items():
             if source.column:
-                found[name] = scores.scores_from_feature(self.for_columns, source.column)
+                found[name] = scores_from_feature(self.for_columns, source.column)
         for name, model in self.models.items():
             found[name] = model.predict(self.for_models[name], n_jobs=self.reading.n_jobs)
         return {name: found[name] for name in self.sources}
@@ -164,7 +157,7 @@ class Inputs:
         """What to slice by; a table's columns are read for it, text or numbers."""
         found: dict[str, Any] = {}
         for spec in specs:
-            column = spec.removeprefix(_COLUMN)
+            column = spec.removeprefix(COLUMN)
             if column == spec:
                 found[spec] = spec
             elif column in (known := table_columns(self.path)):
@@ -172,12 +165,12 @@ class Inputs:
                 part = self.reading.read(self.path, features=[], document_id=column)
                 found[column] = part.document_ids
             elif known:
-                raise unknown_name("the column of --slice", column, known)
+                raise unknown_name(f"the column of {parameter('slices')}", column, known)
             else:
                 names = self.data.feature_names
                 numbered = column not in names and column.isdecimal() and column != "0"
                 if numbered and int(column) <= len(names):
-                    found[column] = _COLUMN + names[int(column) - 1]
+                    found[column] = COLUMN + names[int(column) - 1]
                 else:
                     found[column] = spec
         return found or None

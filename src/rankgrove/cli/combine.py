@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankgrove.cli.console import make_table, show, show_json
-from rankgrove.cli.files import check_outputs, name_files
+from rankgrove.cli.files import check_outputs, name_files, read_labels, sort_files
 from rankgrove.cli.models import load_scorer, read_for_model
 from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.errors import parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -25,12 +25,12 @@ _METHODS = ("sweep", "lambdamart")
 
 @takes_reading
 def combine(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Judged documents.")],
-    rankers: Annotated[
-        list[Path],
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="A B [C ...]",
-            help="Models, or files of scores, one a line in the order of the data.",
+            metavar="A B [C ...] DATA",
+            help="Models, or files of scores, one a line in the order of the data; then the data, "
+            "judged documents.",
         ),
     ],
     metric: Annotated[
@@ -67,10 +67,12 @@ def combine(
 
     Of two rankers the best weight of all is found, not that of a grid.
 
-    rankgrove combine vali.txt a.safetensors b.safetensors -o both.safetensors
+    rankgrove combine a.safetensors b.safetensors vali.txt -o both.safetensors
 
-    rankgrove combine vali.txt bm25.txt clicks.txt -m map --curve map.svg
+    rankgrove combine bm25.txt clicks.txt vali.txt -m map --curve map.svg
     """
+    names, data = sort_files(files, reading, "two or more rankers", 2)
+    rankers = [Path(name) for name in names]
     _check(rankers, method, out, curve, data)
     from rankgrove.experiments.combine import combine as combining
     from rankgrove.experiments.combined import common_schema
@@ -84,10 +86,10 @@ def combine(
     weights: dict[str, float] | None
     model: Model | CombinedModel | None
     if len(given) == 2 and method == "sweep":
-        names, (first, second) = list(given), given.values()
+        first, second = given.values()
         found = combining.combine_two(judged, first, second, chosen, n_jobs=reading.n_jobs)
-        values = dict(zip(names, (found.first_value, found.second_value), strict=True))
-        weights = dict(zip(names, (found.alpha, 1.0 - found.alpha), strict=True))
+        values = dict(zip(given, (found.first_value, found.second_value), strict=True))
+        weights = dict(zip(given, (found.alpha, 1.0 - found.alpha), strict=True))
         model = None if out is None else found.to_model()
     else:
         found = combining.combine(
@@ -151,22 +153,21 @@ def _check(
 ) -> None:
     """Refuse at once what would fail after the work."""
     if method not in _METHODS:
-        raise unknown_name("--method", method, _METHODS)
-    if len(rankers) < 2:
-        raise ParameterError("two or more rankers must be named after DATA. Got one.")
-    if is_model_file(data):
-        raise ParameterError(f"DATA must come first, then rankers. Got '{data}', a model, first.")
+        raise unknown_name(parameter("method"), method, _METHODS)
     if curve is not None and (len(rankers) > 2 or method != "sweep"):
-        raise ParameterError("--curve must be used with two rankers and --method sweep.")
+        raise refusal(
+            "curve",
+            f"be used with two rankers and {parameter('method', 'sweep')}",
+            got=f"{len(rankers)} rankers and {method}",
+        )
     if curve is not None and curve.suffix.lower() not in (".csv", ".tsv", ".svg"):
-        raise ParameterError(f"--curve must be a file .csv, .tsv or .svg. Got '{curve}'.")
+        raise refusal("curve", "be a file .csv, .tsv or .svg", str(curve))
     check_outputs([data, *rankers], {"out": out, "curve": curve})
     if out is not None:
         for path in rankers:
             if path.exists() and not is_model_file(path):
-                raise ParameterError(
-                    f"--out must be used with models only. Got '{path}', a file of scores."
-                )
+                got = f"'{path}', a file of scores"
+                raise refusal("out", "be used with models only", got=got)
 
 
 def _read(
@@ -174,7 +175,6 @@ def _read(
 ) -> tuple[Dataset, dict[str, Any]]:
     """The data, and the rankers by name: models, or scores."""
     from rankgrove.cli.scores import scores_from_lines
-    from rankgrove.data.files import format_of
 
     changes: dict[str, Any] = {"document_ids": True} if with_ids else {}
     models = {ranker: load_scorer(ranker) for ranker in rankers if is_model_file(ranker)}
@@ -182,9 +182,7 @@ def _read(
         first = next(iter(models.values()))
         data = read_for_model(first, path, reading, with_labels=True, **changes)
     else:
-        if format_of(path) != "letor":
-            changes["features"] = []
-        data = reading.read(path, **changes)
+        data = read_labels(path, reading, **changes)
     return data, {
         name: models[ranker] if ranker in models else scores_from_lines(ranker, data.n_documents)
         for name, ranker in name_files("ranker", rankers).items()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,10 +12,10 @@ import typer
 
 from rankgrove.cli.candidates import Inputs, able_to_score, name_sources
 from rankgrove.cli.console import BOLD, heading, make_table, say, show, show_json
-from rankgrove.cli.evaluate import choose_metrics
-from rankgrove.cli.files import check_outputs, write_table
-from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file, takes_reading
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.cli.evaluate import ScoreFiles, choose_metrics
+from rankgrove.cli.files import check_outputs, sort_files, write_table, write_text
+from rankgrove.cli.options import Json, Metrics, PerQuery, Preset, Reading, takes, takes_reading
+from rankgrove.errors import parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.experiments.compare.compare import Comparison
@@ -26,15 +27,85 @@ FORMATS = ("table", "markdown", "latex", "csv", "json")
 _TEXT = {"metric", "candidate", "a", "b", "query", "group"}
 
 
+def _option(panel: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+_TEST, _MORE, _GAP = "How differences are tested", "What else is shown", "Generalisation gap"
+
+
+@dataclass(frozen=True)
+class Testing:
+    """How differences are tested."""
+
+    test: Annotated[str, _option(_TEST, "The paired test.", "t|randomisation|bootstrap")] = "t"
+    two_sided: Annotated[
+        bool, typer.Option("--two-sided", help="Test both directions; one by default.",
+                           rich_help_panel=_TEST),
+    ] = False  # fmt: skip
+    correction: Annotated[str, _option(_TEST, "For many comparisons.", "holm|none")] = "holm"
+    level: Annotated[float, _option(_TEST, "Significant is a p-value up to this.", "P")] = 0.05
+    confidence: Annotated[float, _option(_TEST, "Of the intervals.", "C")] = 0.95
+    rounds: Annotated[int, _option(_TEST, "Of randomisation and bootstrap.", "N")] = 10_000
+    seed: Annotated[int, _option(_TEST, "Of those rounds.", "N")] = 0
+
+    def options(self) -> dict[str, Any]:
+        """The same, as the function `compare` takes it."""
+        found = dict(vars(self))
+        found["alternative"] = "two-sided" if found.pop("two_sided") else "greater"
+        return found | {"correction": None if self.correction == "none" else self.correction}
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is shown besides the table of all candidates."""
+
+    slices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--slice",
+            metavar="length|labels|relevant|column:NAME",
+            help="Groups of queries: by their number of documents, highest label, number of "
+            "relevant documents, or a column. May be given several times.",
+            rich_help_panel=_MORE,
+        ),
+    ] = None
+    pairs: Annotated[bool, typer.Option("--pairs", help="Every pair.", rich_help_panel=_MORE)] = (
+        False
+    )
+    changed: Annotated[int, _option(_MORE, "The N queries that differ most.", "N", min=0)] = 0
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is shown of training data."""
+
+    train: Annotated[
+        Path | None,
+        _option(_GAP, "What models were trained on, to be held against DATA.", "TRAIN"),
+    ] = None
+    curve: Annotated[
+        Path | None,
+        _option(_GAP, "Write learning curves on TRAIN and DATA: a picture (.svg) or CSV.", "FILE"),
+    ] = None
+    every: Annotated[
+        int | None, _option(_GAP, "A point of the curve every N trees.", "N", min=1)
+    ] = None
+
+
 @takes_reading
+@takes("scoring", ScoreFiles)
+@takes("learning", Learning)
+@takes("details", Details)
+@takes("testing", Testing)
 def compare(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The data, with labels.")],
-    candidates: Annotated[
+    files: Annotated[
         list[str],
         typer.Argument(
-            metavar="[NAME=]CANDIDATE...",
+            metavar="[NAME=]CANDIDATE... DATA",
             help="Model files, files of scores (one a line in the order of the data), and "
-            "column:NAME for a feature of DATA. Named after their files unless NAME= is given.",
+            "column:NAME for a feature of DATA, named after their files unless NAME= is given; "
+            "then the data, with labels.",
         ),
     ],
     baseline: Annotated[
@@ -46,155 +117,87 @@ def compare(
     ] = None,
     metrics: Metrics = None,
     preset: Preset = None,
-    test: Annotated[
-        str, typer.Option(metavar="t|randomisation|bootstrap", help="The paired test.")
-    ] = "t",
-    two_sided: Annotated[
-        bool, typer.Option("--two-sided", help="Test both directions; one by default.")
-    ] = False,
-    correction: Annotated[
-        str, typer.Option(metavar="holm|none", help="For many comparisons.")
-    ] = "holm",
-    level: Annotated[
-        float, typer.Option(metavar="P", help="Significant is a p-value up to this.")
-    ] = 0.05,
-    confidence: Annotated[float, typer.Option(metavar="C", help="Of the intervals.")] = 0.95,
-    rounds: Annotated[
-        int, typer.Option(metavar="N", help="Rounds of randomisation and bootstrap.")
-    ] = 10_000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of those rounds.")] = 0,
-    slices: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--slice",
-            metavar="length|labels|relevant|column:NAME",
-            help="Also compare groups of queries: by their number of documents, highest label, "
-            "number of relevant documents, or a column. May be given several times.",
-        ),
-    ] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Also show every pair.")] = False,
-    changed: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Also show the N queries that differ most."),
-    ] = 0,
-    per_query: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
-    ] = None,
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TRAIN",
-            help="Also show the generalisation gap: TRAIN, which models were trained on, "
-            "against DATA.",
-        ),
-    ] = None,
-    curve: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the learning curves on TRAIN and DATA, as a picture (.svg) or CSV.",
-        ),
-    ] = None,
-    every: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="A point of the curve every N trees."),
-    ] = None,
-    score_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Files of scores are CSV or TSV files: take this column."
-        ),
-    ] = None,
-    run: Annotated[
-        bool,
-        typer.Option("--run", help="Files of scores are TREC runs, matched by document ids."),
-    ] = False,
+    per_query: PerQuery = None,
     format: Annotated[
         str, typer.Option(metavar="|".join(FORMATS), help="How results are shown.")
     ] = "table",
     json: Json = False,
     *,
+    testing: Testing,
+    details: Details,
+    learning: Learning,
+    scoring: ScoreFiles,
     reading: Reading,
 ) -> None:
     """Compare models, files of scores and features on the same queries.
 
     A star marks the best of each metric and all that are not significantly worse.
 
-    rankgrove compare test.txt old.safetensors new.safetensors
+    rankgrove compare old.safetensors new.safetensors test.txt
 
-    rankgrove compare test.txt bm25=column:25 new.safetensors --baseline bm25 --slice length
+    rankgrove compare bm25=column:25 new.safetensors test.txt --baseline bm25 --slice length
 
-    rankgrove compare test.txt new.safetensors --train train.txt --curve curve.svg
+    rankgrove compare new.safetensors test.txt --train train.txt --curve curve.svg
     """
     from rankgrove.experiments.compare.compare import compare as compare_candidates
 
     shown = "json" if json else format
-    _check_call(data, shown, slices, pairs, changed, train, curve, score_column, run)
+    _check_call(shown, details, learning, scoring)
     chosen = choose_metrics(metrics or [], preset)
+    candidates, data = sort_files(files, reading, "a candidate")
     sources = name_sources(candidates)
-    read = [data, train, *(source.path for source in sources.values())]
-    check_outputs(read, {"per_query": per_query, "curve": curve}, compressed=True)
+    read = [data, learning.train, *(source.path for source in sources.values())]
+    check_outputs(read, {"per_query": per_query, "curve": learning.curve}, compressed=True)
     if baseline is not None and baseline not in sources:
-        raise unknown_name("--baseline", baseline, sources)
-    ids = run or any(metric.ties == "document_id" for metric in chosen)
+        raise unknown_name(parameter("baseline"), baseline, sources)
+    ids = scoring.run or any(metric.ties == "document_id" for metric in chosen)
     inputs = Inputs(data, reading, sources, ids)
-    learned = None if train is None else Inputs(train, reading, able_to_score(sources), ids)
-    scores = inputs.scores(score_column, run)
+    learned = (
+        None
+        if learning.train is None
+        else Inputs(learning.train, reading, able_to_score(sources), ids)
+    )
     comparison = compare_candidates(
-        inputs.data, scores, chosen, baseline=baseline, test=test,
-        alternative="two-sided" if two_sided else "greater",
-        correction=None if correction == "none" else correction, level=level,
-        confidence=confidence, slices=inputs.slices(slices or []), rounds=rounds, seed=seed,
-        n_jobs=reading.n_jobs,
+        inputs.data, inputs.scores(scoring), chosen, baseline=baseline,
+        slices=inputs.slices(details.slices or []), n_jobs=reading.n_jobs, **testing.options(),
     )  # fmt: skip
-    gap = None if learned is None else _gap(inputs, learned, chosen, every, confidence)
-    if per_query is not None:
-        _write_per_query(comparison, per_query)
-    if curve is not None and gap is not None:
-        _write(curve, gap.to_svg() if curve.suffix.lower() == ".svg" else gap.curves_csv())
+    gap = None
+    if learned is not None:
+        gap = _gap(inputs, learned, chosen, learning.every, testing.confidence)
+    _write_files(comparison, gap, per_query, learning.curve)
     if shown == "json":
-        show_json(_document(data, inputs, comparison, pairs, changed, train, gap))
+        show_json(_document(inputs, comparison, details, learned, gap))
     elif shown == "table":
-        _show_tables(comparison, _sections(comparison, pairs, changed, gap))
+        _show_tables(comparison, _sections(comparison, details, gap))
     else:
-        sys.stdout.write(_as_text(comparison, _sections(comparison, pairs, changed, gap), shown))
-    for path, what in ((per_query, "the value of each query"), (curve, "the learning curves")):
+        sys.stdout.write(_as_text(comparison, _sections(comparison, details, gap), shown))
+    written = {"the value of each query": per_query, "the learning curves": learning.curve}
+    for content, path in written.items():
         if path is not None:
-            say(f"wrote {what} to {path}")
+            say(f"wrote {content} to {path}")
 
 
-def _check_call(
-    data: Path,
-    shown: str,
-    slices: list[str] | None,
-    pairs: bool,
-    changed: int,
-    train: Path | None,
-    curve: Path | None,
-    score_column: str | None,
-    run: bool,
-) -> None:
+def _check_call(shown: str, details: Details, learning: Learning, scoring: ScoreFiles) -> None:
     """Refuse what cannot work before anything is read."""
     from rankgrove.data.files import format_of
 
+    scoring.check()
     if shown not in FORMATS:
-        raise unknown_name("--format", shown, FORMATS)
-    if is_model_file(data):
-        raise ParameterError(
-            f"DATA must come first, then the candidates. Got '{data}', a model, in its place."
+        raise unknown_name(parameter("format"), shown, FORMATS)
+    several = {**vars(details), "train": learning.train}
+    if shown == "csv" and any(several.values()):
+        names = [parameter(name) for name in several]
+        raise refusal(
+            parameter("format", "csv"),
+            f"be used without {', '.join(names[:-1])} and {names[-1]}, as it holds one table",
+            got="one of them",
+            advice="choose json",
         )
-    if shown == "csv" and (slices or pairs or changed or train):
-        raise ParameterError(
-            "--format csv must be used without --slice, --pairs, --changed and --train, as it "
-            "holds one table. Got one of them: choose json."
-        )
-    if score_column is not None and run:
-        raise ParameterError("only one of --score-column and --run must be given. Got both.")
-    if curve is not None and train is None:
-        raise ParameterError("--curve must be used with --train. Got it without.")
+    curve = learning.curve
+    if curve is not None and learning.train is None:
+        raise refusal("curve", f"be used with {parameter('train')}", got="it without")
     if curve is not None and curve.suffix.lower() != ".svg" and format_of(curve) != "csv":
-        raise ParameterError(f"--curve must name a .svg or .csv file. Got '{curve}'.")
+        raise refusal("curve", "name a .svg or .csv file", str(curve))
 
 
 def _gap(
@@ -215,9 +218,9 @@ def _gap(
         else:
             train, test = learned.for_models[name], inputs.for_models[name]
             candidate = inputs.models[name]
-        own = generalisation_gap({name: candidate}, train, test, metrics, **options)
-        rows += own.rows
-        curves |= own.curves
+        found = generalisation_gap({name: candidate}, train, test, metrics, **options)
+        rows += found.rows
+        curves |= found.curves
     return Gap(rows, curves, confidence)
 
 
@@ -229,7 +232,7 @@ class Section(NamedTuple):
     rows: list[list[str]]
 
 
-def _sections(comparison: Comparison, pairs: bool, changed: int, gap: Gap | None) -> list[Section]:
+def _sections(comparison: Comparison, details: Details, gap: Gap | None) -> list[Section]:
     from rankgrove.experiments.compare import tables
 
     found = []
@@ -242,42 +245,44 @@ def _sections(comparison: Comparison, pairs: bool, changed: int, gap: Gap | None
             for row in group.rows
         ]
         found.append(Section(f"by {slicing}", header, rows))
-    if pairs:
+    if details.pairs:
         found.append(_pairs_section(comparison))
-    if changed:
-        for metric in comparison.metrics:
-            reference = comparison.reference(metric)
-            for row in comparison.summary(metric):
-                if row.reference:
-                    changes = comparison.changed(metric, row.name, reference, changed)
-                    found.append(
-                        Section(
-                            f"{metric}: where {row.name} and {reference} differ most",
-                            ["query", row.name, reference, "difference"],
-                            [[str(c.query), *(f"{v:.4f}" for v in c[1:3]), f"{c.difference:+.4f}"]
-                             for c in changes],
-                        )
-                    )  # fmt: skip
+    if details.changed:
+        found += _changed_sections(comparison, details.changed)
     if gap is not None:
         found.append(Section("generalisation gap", *gap.cells()))
     return found
 
 
 def _pairs_section(comparison: Comparison) -> Section:
-    from rankgrove.experiments.compare import tables
+    from rankgrove.experiments.tables import show_interval, show_number, show_p
 
     level = f"{100 * comparison.method.confidence:g} % interval"
     header = ["metric", "a", "b", "a - b", level, "p", "effect", "wins/ties/losses"]
     rows = [
         [
-            metric, pair.a, pair.b, f"{pair.difference:+.4f}",
-            tables.show_interval(pair.low, pair.high), tables.show_p(pair.adjusted),
-            tables.show_number(pair.effect, 2, "+"), f"{pair.wins}/{pair.ties}/{pair.losses}",
+            metric, pair.a, pair.b, f"{pair.difference:+.4f}", show_interval(pair.low, pair.high),
+            show_p(pair.adjusted), show_number(pair.effect, 2, "+"),
+            f"{pair.wins}/{pair.ties}/{pair.losses}",
         ]
         for metric in comparison.metrics
         for pair in comparison.pairs(metric)
     ]  # fmt: skip
     return Section("every pair, two-sided", header, rows)
+
+
+def _changed_sections(comparison: Comparison, number: int) -> list[Section]:
+    found = []
+    for metric in comparison.metrics:
+        reference = comparison.reference(metric)
+        for name in (row.name for row in comparison.summary(metric) if row.reference):
+            title = f"{metric}: where {name} and {reference} differ most"
+            rows = [
+                [str(c.query), *(f"{value:.4f}" for value in c[1:3]), f"{c.difference:+.4f}"]
+                for c in comparison.changed(metric, name, reference, number)
+            ]
+            found.append(Section(title, ["query", name, reference, "difference"], rows))
+    return found
 
 
 def _show_tables(comparison: Comparison, sections: list[Section]) -> None:
@@ -292,20 +297,20 @@ def _show_tables(comparison: Comparison, sections: list[Section]) -> None:
             table.add_row(*cells, style=bold)
     show(table, "", tables.legend(comparison))
     for title, names, rows in sections:
-        own = make_table(*names, right=set(names) - _TEXT)
+        section = make_table(*names, right=set(names) - _TEXT)
         before = [""] * len(names)
         for cells in rows:
             # What stands in the row above is not repeated, as far as the text columns go.
             same = 0
             while names[same] in ("metric", "group", "queries") and cells[same] == before[same]:
                 same += 1
-            own.add_row(*([""] * same), *cells[same:])
+            section.add_row(*([""] * same), *cells[same:])
             before = cells
-        show("", heading(title), own)
+        show("", heading(title), section)
 
 
 def _as_text(comparison: Comparison, sections: list[Section], shown: str) -> str:
-    from rankgrove.experiments.compare import tables
+    from rankgrove.experiments import tables
 
     if shown == "csv":
         return comparison.to_csv()
@@ -322,41 +327,34 @@ def _as_text(comparison: Comparison, sections: list[Section], shown: str) -> str
 
 
 def _document(
-    path: Path,
-    inputs: Inputs,
-    comparison: Comparison,
-    pairs: bool,
-    changed: int,
-    train: Path | None,
+    inputs: Inputs, comparison: Comparison, details: Details, learned: Inputs | None,
     gap: Gap | None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     document = {
-        "data": str(path),
+        "data": str(inputs.path),
         "documents": inputs.data.n_documents,
         "queries": inputs.data.n_queries,
         "files": {
             name: str(source.path) if source.path else {"column": source.column}
             for name, source in inputs.sources.items()
         },
-        **comparison.to_dict(pairs=pairs, changed=changed),
+        **comparison.to_dict(pairs=details.pairs, changed=details.changed),
     }
-    if gap is not None:
-        document["gap"] = {"train": str(train), **gap.to_dict()}
+    if learned is not None and gap is not None:
+        document["gap"] = {"train": str(learned.path), **gap.to_dict()}
     return document
 
 
-def _write_per_query(comparison: Comparison, path: Path) -> None:
-    """A line a metric and query: the value of each candidate, empty where it was skipped."""
-    rows = []
-    for metric, measured in comparison.measured.items():
-        columns = [values.tolist() for values in measured.values.values()]
-        ids = measured.query_ids.tolist()
-        rows += [[metric, *row] for row in zip(ids, *columns, strict=True)]
-    write_table(path, ["metric", "qid", *comparison.names], rows)
-
-
-def _write(path: Path, text: str) -> None:
-    from rankgrove.data.streams import open_for_writing
-
-    with open_for_writing(path) as stream:
-        stream.write(text.encode())
+def _write_files(
+    comparison: Comparison, gap: Gap | None, per_query: Path | None, curve: Path | None
+) -> None:
+    """The value of each candidate for each metric and query, and the learning curves."""
+    if per_query is not None:
+        rows = []
+        for metric, measured in comparison.measured.items():
+            columns = [values.tolist() for values in measured.values.values()]
+            ids = measured.query_ids.tolist()
+            rows += [[metric, *row] for row in zip(ids, *columns, strict=True)]
+        write_table(per_query, ["metric", "qid", *comparison.names], rows)
+    if curve is not None and gap is not None:
+        write_text(curve, gap.to_svg() if curve.suffix.lower() == ".svg" else gap.curves_csv())

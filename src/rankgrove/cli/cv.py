@@ -11,7 +11,7 @@ import typer
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
 from rankgrove.cli.files import check_outputs, name_files, write_table
-from rankgrove.cli.options import Json, Metrics, Preset, Reading
+from rankgrove.cli.options import Json, Metrics, PerQuery, Preset, Reading
 from rankgrove.cli.parameters import as_options, gather_parameters, takes_training
 from rankgrove.errors import ParameterError, refusal, unknown_name
 
@@ -44,10 +44,7 @@ def _cv(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the folds.")] = 0,
-    per_query: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
-    ] = None,
+    per_query: PerQuery = None,
     format: Annotated[
         str, typer.Option("--format", metavar="table|markdown|csv", help="How the table is shown.")
     ] = "table",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,19 @@ import typer
 from rich.table import Table
 
 from rankgrove.cli.console import count, make_table, show, show_json
-from rankgrove.cli.files import check_outputs, write_table
+from rankgrove.cli.files import check_outputs, read_labels, sort_files, write_table
 from rankgrove.cli.models import load_scorer, predict, read_for_model
-from rankgrove.cli.options import Json, Metrics, Preset, Reading, is_model_file, takes_reading
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.cli.options import (
+    Json,
+    Metrics,
+    PerQuery,
+    Preset,
+    Reading,
+    is_model_file,
+    takes,
+    takes_reading,
+)
+from rankgrove.errors import ParameterError, parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,14 +37,58 @@ if TYPE_CHECKING:
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
 
 
+_SCORES = "How files of scores are read"
+
+
+@dataclass(frozen=True)
+class ScoreFiles:
+    """How files of scores are to be read: one a line, unless told."""
+
+    score_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="They are CSV or TSV files: take this column.",
+            rich_help_panel=_SCORES,
+        ),
+    ] = None
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run", help="They are TREC runs, matched by document ids.", rich_help_panel=_SCORES
+        ),
+    ] = False
+
+    def check(self) -> None:
+        if self.score_column is not None and self.run:
+            raise ParameterError(
+                f"only one of {parameter('score_column')} and {parameter('run')} must be given. "
+                f"Got both."
+            )
+
+    @property
+    def is_asked_for(self) -> bool:
+        return self.run or self.score_column is not None
+
+    def read(self, path: Path, data: Dataset) -> NDArray[np.float64]:
+        from rankgrove.cli import scores
+
+        if self.run:
+            return scores.scores_from_run(path, data)
+        if self.score_column is not None:
+            return scores.scores_from_table(path, self.score_column, data.n_documents)
+        return scores.scores_from_lines(path, data.n_documents)
+
+
 @takes_reading
+@takes("scoring", ScoreFiles)
 def evaluate(
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="[MODEL|SCORES] DATA",
             help="A model, or a file of scores, one a line in the order of the data, unless "
-            "--column is given; and the data.",
+            "--column is given; then the data.",
         ),
     ],
     column: Annotated[
@@ -43,21 +97,12 @@ def evaluate(
             metavar="NAME|NUMBER", help="Take this feature as the score; numbers are from 1."
         ),
     ] = None,
-    score_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="SCORES is a CSV or TSV file: take this column."),
-    ] = None,
-    run: Annotated[
-        bool, typer.Option("--run", help="SCORES is a TREC run, matched by document ids.")
-    ] = False,
     metrics: Metrics = None,
     preset: Preset = None,
-    per_query: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
-    ] = None,
+    per_query: PerQuery = None,
     json: Json = False,
     *,
+    scoring: ScoreFiles,
     reading: Reading,
 ) -> None:
     """Measure a model or scores: the mean of each metric over the queries.
@@ -71,19 +116,26 @@ def evaluate(
     from rankgrove.metrics.evaluate import evaluate as measure
 
     chosen = choose_metrics(metrics or [], preset)
-    scores_file, data_file = _sort_files(files, column, score_column, run)
-    check_outputs(files, {"per_query": per_query}, compressed=True)
+    ranker, data_file = _sort_files(files, column, scoring, reading)
+    check_outputs([ranker, data_file], {"per_query": per_query}, compressed=True)
+    needs_ids = scoring.run or any(metric.ties == "document_id" for metric in chosen)
+    changes: dict[str, Any] = {"document_ids": True} if needs_ids else {}
     source: dict[str, Any]
-    if scores_file is not None and is_model_file(scores_file):
-        source = {"model": str(scores_file)}
-        model = load_scorer(scores_file)
-        changes = _needs_ids(chosen, run)
+    if ranker is None:
+        from rankgrove.cli.scores import scores_from_feature
+
+        source = {"scores": {"column": column}}
+        data = reading.read(data_file, **changes)
+        scores = scores_from_feature(data, column or "")
+    elif is_model_file(ranker):
+        source = {"model": str(ranker)}
+        model = load_scorer(ranker)
         data = read_for_model(model, data_file, reading, with_labels=True, **changes)
         scores = predict(model, data, reading)
     else:
-        source = {"scores": str(scores_file) if scores_file else {"column": column}}
-        data = _read_data(data_file, reading, chosen, run, column is not None)
-        scores = _scores(scores_file, data, column, score_column, run)
+        source = {"scores": str(ranker)}
+        data = read_labels(data_file, reading, **changes)
+        scores = scoring.read(ranker, data)
     table = measure(data, scores, chosen, n_jobs=reading.n_jobs)
     if per_query is not None:
         write_per_query(data, table, per_query)
@@ -109,10 +161,10 @@ def choose_metrics(lists: list[str], preset: str | None) -> list[Metric]:
 
     names = [name for part in lists for name in split_arguments(part) if name]
     if lists and not names:
-        raise ParameterError("--metrics must name at least one metric. Got none.")
+        raise refusal("metrics", "name at least one metric", got="none")
     if not lists:
         if preset is not None and preset not in PRESETS:
-            raise unknown_name("preset", preset, PRESETS)
+            raise unknown_name(parameter("preset"), preset, PRESETS)
         known = PRESETS[preset] if preset else None
         names = [
             name for name in DEFAULT_METRICS if known is None or name.partition("@")[0] in known
@@ -143,63 +195,30 @@ def write_per_query(data: Dataset, table: Evaluation, path: Path) -> None:
 
 
 def _sort_files(
-    files: list[Path], column: str | None, score_column: str | None, run: bool
+    files: list[str], column: str | None, scoring: ScoreFiles, reading: Reading
 ) -> tuple[Path | None, Path]:
     """The model or the file of scores, if one is needed, and the data file."""
     if column is not None:
-        if score_column is not None or run:
-            raise ParameterError(
-                "--column must not be used with --score-column or --run. Got both: scores come "
-                "from a feature of DATA or from a file."
+        if scoring.is_asked_for:
+            raise refusal(
+                "column",
+                f"not be used with {parameter('score_column')} or {parameter('run')}",
+                got="both",
+                advice="scores come from a feature of DATA or from a file",
             )
         if len(files) != 1:
-            raise ParameterError(f"--column must be used with DATA only. Got {len(files)} files.")
-        return None, files[0]
-    if score_column is not None and run:
-        raise ParameterError("only one of --score-column and --run must be given. Got both.")
+            raise refusal("column", "be used with DATA only", got=f"{len(files)} files")
+        return None, Path(files[0])
+    scoring.check()
     if len(files) != 2:
         raise ParameterError(
-            f"a model or a file of scores must be given, then a data file; or a data file and "
-            f"--column. Got {count(len(files), 'file')}."
+            f"a model or a file of scores must be given, then DATA; or DATA and "
+            f"{parameter('column')}. Got {count(len(files), 'file')}."
         )
-    if is_model_file(files[1]) and not is_model_file(files[0]):
+    [ranker], data = sort_files(files, reading, "a model or a file of scores")
+    if scoring.is_asked_for and is_model_file(Path(ranker)):
         raise ParameterError(
-            f"MODEL must come first, then DATA. Got '{files[1]}', a model, in the second place."
+            f"{parameter('score_column')} and {parameter('run')} must be used with a file of "
+            f"scores. Got '{ranker}', a model, which makes its own: leave them out."
         )
-    if (score_column is not None or run) and is_model_file(files[0]):
-        raise ParameterError(
-            f"--score-column and --run must be used with a file of scores. Got '{files[0]}', a "
-            f"model, which makes its own: leave them out."
-        )
-    return files[0], files[1]
-
-
-def _read_data(
-    path: Path, reading: Reading, metrics: list[Metric], run: bool, with_features: bool
-) -> Dataset:
-    """What measuring needs of the data: document ids and features only where they are used."""
-    from rankgrove.data.files import format_of
-
-    changes = _needs_ids(metrics, run)
-    if not with_features and format_of(path) != "letor":
-        changes["features"] = []
-    return reading.read(path, **changes)
-
-
-def _needs_ids(metrics: list[Metric], run: bool) -> dict[str, Any]:
-    needed = run or any(metric.ties == "document_id" for metric in metrics)
-    return {"document_ids": True} if needed else {}
-
-
-def _scores(
-    path: Path | None, data: Dataset, column: str | None, score_column: str | None, run: bool
-) -> NDArray[np.float64]:
-    from rankgrove.cli import scores
-
-    if path is None:
-        return scores.scores_from_feature(data, column or "")
-    if run:
-        return scores.scores_from_run(path, data)
-    if score_column is not None:
-        return scores.scores_from_table(path, score_column, data.n_documents)
-    return scores.scores_from_lines(path, data.n_documents)
+    return Path(ranker), data

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from rankgrove.cli.console import count, heading, make_table, percent, show, show_json
+from rankgrove.cli.files import model_and_data
 from rankgrove.cli.models import ModelPath, lacks_labels, load_model, predict, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import DataError, ParameterError
@@ -64,7 +65,9 @@ def explain(
     rankgrove explain model.safetensors test.txt --query 7 --why 1 2
     """
     _check_call(data, query, document, why, tree, metric)
-    trained = load_model(model, data)
+    if data is not None:
+        model, data = model_and_data(model, data)
+    trained = load_model(model)
     if data is None:
         if tree is not None:
             _explain_tree(trained, tree, json)

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankgrove.cli.console import count
+from rankgrove.cli.options import Reading, is_model_file
 from rankgrove.errors import DataError, ParameterError, parameter, refusal
 
 if TYPE_CHECKING:
-    from rankgrove.cli.options import Reading
     from rankgrove.data.dataset import Dataset
+
+# What names a feature of the data, in the place of a file of scores.
+COLUMN = "column:"
 
 
 def check_outputs(
@@ -89,12 +93,74 @@ def read_with_features_of(train: Dataset, source: Path, path: Path, reading: Rea
     return data
 
 
+def sort_files(
+    files: Sequence[str], reading: Reading, others: str, least: int = 1
+) -> tuple[list[str], Path]:
+    """What is to be ranked by, and the data, which come last; or first, where the files tell.
+
+    `others` says what must be there besides the data, and `least` how many.
+    """
+    if len(files) <= least:
+        raise ParameterError(
+            f"{others} must be given, then DATA. Got {count(len(files), 'file')}: see the examples "
+            f"of --help."
+        )
+    first, last = (_looks_like_data(name, reading) for name in (files[0], files[-1]))
+    if first > last:
+        return list(files[1:]), Path(files[0])
+    return list(files[:-1]), Path(files[-1])
+
+
+def model_and_data(model: Path, data: Path) -> tuple[Path, Path]:
+    """A model and the data, in either order."""
+    swapped = is_model_file(data) and not is_model_file(model)
+    return (data, model) if swapped else (model, data)
+
+
+def _looks_like_data(name: str, reading: Reading) -> int:
+    """2 for what is data, 0 for what is not, 1 for what cannot be told."""
+    from rankgrove.data.files import format_of, read_lines
+
+    path = Path(name)
+    if not path.is_file():
+        return int(not (name.startswith(COLUMN) or "=" in name))
+    if is_model_file(path):
+        return 0
+    if format_of(path) == "parquet":
+        return 2
+    try:
+        lines = (line.strip() for line in read_lines(path))
+        line = next((line for line in lines if line and not line.startswith(b"#")), b"").decode()
+    except (DataError, UnicodeDecodeError):
+        return 1  # whoever reads it says what is wrong
+    if format_of(path) == "letor":
+        # After the label comes qid:7 or 1:0.5; a line of scores has one field, one of a run Q0.
+        return 2 if any(":" in field for field in line.split()[1:2]) else 0
+    separator = {"csv": ",", "tsv": "\t"}[format_of(path)]
+    names = [cell.strip().strip('"') for cell in line.split(separator)]
+    return 2 if (reading.label or "label") in names else int(len(names) > 1)
+
+
+def read_labels(path: Path, reading: Reading, **changes: Any) -> Dataset:
+    """The data of a file without its features, where it is a table, which can do without."""
+    from rankgrove.data.files import format_of
+
+    if format_of(path) != "letor":
+        changes["features"] = []
+    return reading.read(path, **changes)
+
+
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write CSV, or TSV if the name says so; a value that is no number is left empty."""
     from rankgrove.data.files import format_of
-    from rankgrove.data.streams import open_for_writing
-    from rankgrove.experiments.compare.tables import csv_text
+    from rankgrove.experiments.tables import csv_text
 
-    text = csv_text(header, rows, "\t" if format_of(path) == "tsv" else ",")
+    write_text(path, csv_text(header, rows, "\t" if format_of(path) == "tsv" else ","))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, which appears whole or not at all."""
+    from rankgrove.data.streams import open_for_writing
+
     with open_for_writing(path) as stream:
         stream.write(text.encode())

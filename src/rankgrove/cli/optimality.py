@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from rankgrove.cli.console import show, show_json
-from rankgrove.cli.files import check_outputs
+from rankgrove.cli.files import check_outputs, model_and_data
 from rankgrove.cli.models import ModelPath, load_scorer, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
-from rankgrove.errors import ParameterError
+from rankgrove.errors import refusal
 
 
 @takes_reading
@@ -55,11 +55,11 @@ def optimality(
     """
     from rankgrove.experiments.optimality import is_local_maximum
 
-    if plot is not None:
-        if plot.suffix.lower() not in (".csv", ".tsv", ".svg"):
-            raise ParameterError(f"--plot must be a file .svg, .csv or .tsv. Got '{plot}'.")
-        check_outputs([model, data], {"plot": plot})
-    trained = load_scorer(model, data)
+    model, data = model_and_data(model, data)
+    if plot is not None and plot.suffix.lower() not in (".csv", ".tsv", ".svg"):
+        raise refusal("plot", "be a file .svg, .csv or .tsv", str(plot))
+    check_outputs([model, data], {"plot": plot})
+    trained = load_scorer(model)
     changes = {"document_ids": True} if "document_id" in metric else {}
     judged = read_for_model(trained, data, reading, with_labels=True, **changes)
     found = is_local_maximum(

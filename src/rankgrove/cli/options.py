@@ -34,6 +34,11 @@ Preset = Annotated[
     ),
 ]
 
+PerQuery = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
+]
+
 _TABLES = "How CSV, TSV and Parquet files are read"
 _LETOR = "How LETOR files are read (all other names)"
 _ANY = "How any file is read"
@@ -147,14 +152,17 @@ def is_model_file(path: Path) -> bool:
     return len(start) == 9 and int.from_bytes(start[:8], "little") < 1 << 32 and start[8:] == b"{"
 
 
-def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Reading`, which it takes as one argument `reading`."""
-    return add_options(
-        command,
-        "reading",
-        get_type_hints(Reading, include_extras=True),
-        lambda values: Reading(**values),
-    )
+def takes(argument: str, kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that are the fields of a dataclass, which it takes as one."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        options = get_type_hints(kind, include_extras=True)
+        return add_options(command, argument, options, lambda values: kind(**values), vars(kind))
+
+    return add
+
+
+takes_reading = takes("reading", Reading)
 
 
 def add_options(
@@ -162,8 +170,12 @@ def add_options(
     argument: str,
     options: Mapping[str, Any],
     gather: Callable[[dict[str, Any]], Any],
+    defaults: Mapping[str, Any] | None = None,
 ) -> Callable[..., None]:
-    """Give a command options, by name and annotation, which it takes as one argument."""
+    """Give a command options, by name and annotation, which it takes as one argument.
+
+    Their defaults are None unless told.
+    """
     hints = get_type_hints(command, include_extras=True)
     hints = {name: hint for name, hint in hints.items() if name != argument} | dict(options)
 
@@ -176,7 +188,7 @@ def add_options(
     own = [p.replace(annotation=hints.get(p.name)) for p in parameters if p.name != argument]
     keyword = inspect.Parameter.KEYWORD_ONLY
     more = [
-        inspect.Parameter(name, keyword, default=None, annotation=hint)
+        inspect.Parameter(name, keyword, default=(defaults or {}).get(name), annotation=hint)
         for name, hint in options.items()
     ]
     wrapper.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankgrove.cli.console import count, show, show_json
-from rankgrove.cli.files import check_outputs
+from rankgrove.cli.files import check_outputs, model_and_data
 from rankgrove.cli.models import ModelPath, load_scorer, predict, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import ParameterError
@@ -54,6 +54,7 @@ def score(
     from rankgrove.data.files import format_of
     from rankgrove.data.streams import open_for_writing
 
+    model, data = model_and_data(model, data)
     kind = "letor" if out is None else format_of(out)
     if kind == "parquet" or (run and kind != "letor"):
         raise ParameterError(

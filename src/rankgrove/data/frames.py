@@ -35,6 +35,7 @@ from rankgrove.errors import (
     MissingExtraError,
     ParameterError,
     need_extra,
+    parameter,
     unknown_name,
 )
 
@@ -125,22 +126,27 @@ def to_frame(
     >>> to_frame(data, "polars").columns
     ['label', 'qid', 'f1']
     """
-    import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
-
-    if backend not in _BACKENDS:
-        raise unknown_name("backend", str(backend), _BACKENDS)
-    try:
-        importlib.import_module(backend)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"to_frame with backend={backend!r} needs the package {backend!r}, which is not "
-            f"installed. Install it with: pip install {backend}"
-        ) from error
     columns = role_arrays(data, label, qid, weight, base_score, document_id, document_weight)
     if backend != "pandas":
         columns = {name: plain_ids(values, backend) for name, values in columns.items()}
     for number, name in enumerate(data.feature_names):
         columns[name] = data.features[:, number]
+    return make_frame(columns, backend)
+
+
+def make_frame(columns: dict[str, Any], backend: Backend) -> Any:
+    """A data frame of these columns."""
+    import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
+
+    if backend not in _BACKENDS:
+        raise unknown_name(parameter("backend"), str(backend), _BACKENDS)
+    try:
+        importlib.import_module(backend)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"to_frame with {parameter('backend', backend)} needs the package {backend!r}, which "
+            f"is not installed. Install it with: pip install {backend}"
+        ) from error
     return nw.from_dict(columns, backend=backend).to_native()
 
 

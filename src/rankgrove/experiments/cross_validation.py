@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
-import io
 import math
 import sys
 import threading
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError, is_number
+from rankgrove.experiments import tables
 from rankgrove.experiments.folds import make_folds
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import Evaluation, evaluate
@@ -96,20 +95,17 @@ class CrossValidation:
     def to_markdown(self) -> str:
         """A Markdown table."""
         header, *rows = self.cells()
-        lines = [header, ["---"] * 2 + ["---:"] * (len(header) - 2), *rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return tables.markdown(header, rows, left=(0, 1))
 
     def to_csv(self) -> str:
         """The table as CSV, with all digits."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.cells()[0])
-        for name, rows in self.to_dict().items():
-            for metric, row in rows.items():
-                plain = [row[key] for key in ("mean", "standard_error", "counted", "skipped")]
-                cells = [*plain, *row["folds"]]
-                writer.writerow([name, metric, *("" if cell is None else cell for cell in cells)])
-        return text.getvalue()
+        numbers = ("mean", "standard_error", "counted", "skipped")
+        lines = [
+            [name, metric, *(row[number] for number in numbers), *row["folds"]]
+            for name, rows in self.to_dict().items()
+            for metric, row in rows.items()
+        ]
+        return tables.csv_text(self.cells()[0], lines)
 
     def cells(self) -> list[list[str]]:
         """The table as text: a row of names, then one for each estimator and metric."""
@@ -126,14 +122,8 @@ class CrossValidation:
         return lines
 
     def __str__(self) -> str:
-        lines = self.cells()
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        sides = [str.ljust] * 2 + [str.rjust] * (len(widths) - 2)
-        places = list(zip(sides, widths, strict=True))
-        return "\n".join(
-            "  ".join(side(cell, width) for cell, (side, width) in zip(line, places, strict=True))
-            for line in lines
-        )
+        header, *rows = self.cells()
+        return tables.aligned(header, rows, left=(0, 1))
 
 
 def _shown(value: float) -> str:

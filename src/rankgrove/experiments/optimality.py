@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.matrix import features_of
-from rankgrove.errors import DataError, ParameterError, is_number, whole_number
+from rankgrove.errors import DataError, ParameterError, is_number, refusal, whole_number
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
@@ -27,9 +27,6 @@ from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.model import Model
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import Scorer
-
-# Weights and a function from weights to scores.
-Weighted = tuple[ArrayLike, Callable[[Floats], ArrayLike]]
 
 # A mean over queries that is this much higher has risen, and is not only rounded otherwise.
 _ROUNDING = 1e-12
@@ -222,9 +219,9 @@ def is_local_maximum(
         raise ParameterError(f"data must be a Dataset. Got {type(data).__name__}.")
     for name, value in (("delta", delta), ("p0", p0)):
         if not is_number(value) or not 0 < value < 1:
-            raise ParameterError(f"{name} must be a number between 0 and 1. Got {value!r}.")
+            raise refusal(name, "be a number between 0 and 1", value)
     if not is_number(step) or not 0 < step < math.inf:
-        raise ParameterError(f"step must be a number above 0. Got {step!r}.")
+        raise refusal("step", "be a number above 0", step)
     seed = whole_number("seed", seed, 0)
     chosen = parse_metric(metric)
     lines: _TreeLines | _WeightLines

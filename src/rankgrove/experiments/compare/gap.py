@@ -7,7 +7,6 @@ learning curve has both after each number of trees.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +19,21 @@ from numpy.typing import ArrayLike
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.experiments import tables
 from rankgrove.experiments.combined import load_any_model
-from rankgrove.experiments.compare import significance, tables
+from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.compare import DEFAULT_METRICS, score_candidates
 from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import Evaluation, evaluate
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.model import Model
+from rankgrove.pictures.charts import Line, Panel, draw
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import Scorer
 
 # A curve has about so many points where nothing else is asked for.
 _POINTS = 50
-
-_COLOURS = ("#2e7d32", "#c2571a", "#1565c0", "#8e24aa", "#6d4c41", "#00838f", "#ad1457", "#455a64")
 
 
 class GapRow(NamedTuple):
@@ -49,7 +48,7 @@ class GapRow(NamedTuple):
     high: float
 
 
-class Curve(NamedTuple):
+class LearningCurve(NamedTuple):
     """The means of one metric on train and on test after each number of trees."""
 
     n_trees: list[int]
@@ -77,7 +76,7 @@ class Gap:
     """
 
     rows: list[GapRow]
-    curves: dict[str, dict[str, Curve]]
+    curves: dict[str, dict[str, LearningCurve]]
     confidence: float = 0.95
 
     def row(self, name: str, metric: str) -> GapRow:
@@ -164,7 +163,20 @@ class Gap:
                 "a learning curve must be of a candidate with trees. Got none: give a Model, its "
                 "file or a fitted Ranker."
             )
-        return _draw(self.curves, self._metrics())
+        panels = [
+            Panel(
+                metric,
+                "trees",
+                [
+                    Line(curve.n_trees, means, name, colour, dashed)
+                    for colour, (name, curves) in enumerate(self.curves.items())
+                    for curve in [curves[metric]]
+                    for means, dashed in ((curve.train, True), (curve.test, False))
+                ],
+            )
+            for metric in self._metrics()
+        ]
+        return draw(panels, label="Learning curves", note="test drawn through, train dashed")
 
 
 def generalisation_gap(
@@ -329,7 +341,7 @@ def _curves(
     metrics: Sequence[Metric],
     every: int | None,
     n_jobs: int | None,
-) -> dict[str, Curve]:
+) -> dict[str, LearningCurve]:
     step = every or max(1, math.ceil(model.n_trees / _POINTS))
     points = [*range(0, model.n_trees, step), model.n_trees]
     means: dict[str, dict[str, list[float]]] = {str(m): {p: [] for p in parts} for m in metrics}
@@ -338,78 +350,4 @@ def _curves(
             table = evaluate(data, scores, metrics, n_jobs=n_jobs)
             for metric, mean in table.items():
                 means[metric][part].append(mean)
-    return {metric: Curve(points, **by_part) for metric, by_part in means.items()}
-
-
-# Of the picture: a panel, where the first one is, from one to the next, and a line of the legend.
-_WIDTH, _HEIGHT, _LEFT, _STEP, _LINE = 320.0, 220.0, 64.0, 420.0, 18
-
-
-def _draw(curves: Mapping[str, Mapping[str, Curve]], metrics: Sequence[str]) -> str:
-    """A picture of its own: panels side by side, a colour a candidate."""
-    width = _STEP * len(metrics)
-    top = 60.0 + _LINE * len(curves)
-    height = top + _HEIGHT + 56
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'font-family="sans-serif" font-size="12" role="img" aria-label="Learning curves">',
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#fff"/>',
-        '<text x="16" y="20">test drawn through, train dashed</text>',
-    ]
-    for place, name in enumerate(curves):
-        y = 20 + _LINE * (place + 1)
-        lines.append(
-            f'<path d="M16 {y - 4}h20" stroke="{_COLOURS[place % len(_COLOURS)]}" '
-            f'stroke-width="2"/><text x="42" y="{y}">{html.escape(name)}</text>'
-        )
-    for place, metric in enumerate(metrics):
-        own = {name: of[metric] for name, of in curves.items()}
-        lines += _draw_panel(_LEFT + _STEP * place, top, metric, own)
-    return "\n".join([*lines, "</svg>", ""])
-
-
-def _text(x: float, y: float, text: str, more: str = 'text-anchor="middle"') -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{html.escape(text)}</text>'
-
-
-def _draw_panel(left: float, top: float, metric: str, curves: Mapping[str, Curve]) -> list[str]:
-    values = [value for curve in curves.values() for value in (*curve.train, *curve.test)]
-    ticks = _ticks(min(values), max(values))
-    low, high = ticks[0], ticks[-1]
-    most = max(1, *(curve.n_trees[-1] for curve in curves.values()))
-    bottom = top + _HEIGHT
-
-    def height_of(value: float) -> float:
-        return bottom - (value - low) / (high - low) * _HEIGHT
-
-    lines = [
-        _text(left, top - 14, metric, 'font-weight="bold"'),
-        _text(left + _WIDTH / 2, bottom + 38, "trees"),
-        _text(left, bottom + 18, "0"),
-        _text(left + _WIDTH, bottom + 18, f"{most:,}"),
-    ]
-    for value in ticks:
-        y = height_of(value)
-        lines.append(f'<path d="M{left:.1f} {y:.1f}h{_WIDTH:.1f}" stroke="#ddd"/>')
-        lines.append(_text(left - 6, y + 4, f"{value:.4g}", 'text-anchor="end"'))
-    axes = f"M{left:.1f} {top:.1f}V{bottom:.1f}H{left + _WIDTH:.1f}"
-    lines.append(f'<path d="{axes}" fill="none" stroke="#444"/>')
-    for place, curve in enumerate(curves.values()):
-        colour = _COLOURS[place % len(_COLOURS)]
-        for means, dash in ((curve.train, ' stroke-dasharray="5 4"'), (curve.test, "")):
-            path = "L".join(
-                f"{left + number / most * _WIDTH:.1f} {height_of(mean):.1f}"
-                for number, mean in zip(curve.n_trees, means, strict=True)
-            )
-            stroke = f'stroke="{colour}" stroke-width="2"{dash}'
-            lines.append(f'<path d="M{path}" fill="none" {stroke}/>')
-    return lines
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Four to eight round numbers that take in both."""
-    span = max(high - low, 1e-6)
-    power = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= 6)
-    first, last = math.floor(low / step), max(math.ceil(high / step), math.floor(low / step) + 1)
-    return [number * step for number in range(first, last + 1)]
+    return {metric: LearningCurve(points, **by_part) for metric, by_part in means.items()}

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankgrove.experiments.compare.tables import escape_latex, latex, markdown
 from rankgrove.experiments.paper.cells import ALGORITHMS, PEERS, Cell, Row, Table
+from rankgrove.experiments.tables import escape_latex, latex, markdown
 from rankgrove.metrics.base import Floats
 
 LEVEL = 0.05

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from rankgrove.boosting.binned import SharedBins
 from rankgrove.data.dataset import Dataset
-from rankgrove.data.frames import Backend
-from rankgrove.errors import DataError, MissingExtraError, ParameterError, unknown_name
+from rankgrove.data.frames import Backend, make_frame
+from rankgrove.errors import DataError, ParameterError
+from rankgrove.experiments import tables
 from rankgrove.experiments.kinds import (
     TREES,
     Kind,
@@ -127,33 +127,16 @@ class TrialTable(Sequence[Trial]):
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """A data frame of pandas, polars or pyarrow with a row a trial."""
-        import narwhals as nw  # noqa: PLC0415 (24 ms, for few)
-
-        known = get_args(Backend)
-        if backend not in known:
-            raise unknown_name("backend", str(backend), known)
-        try:
-            importlib.import_module(backend)
-        except ImportError as error:
-            raise MissingExtraError(
-                f"to_frame with backend={backend!r} needs the package {backend!r}, which is not "
-                f"installed. Install it with: pip install {backend}"
-            ) from error
-        return nw.from_dict(self.to_dict(), backend=backend).to_native()
+        return make_frame(self.to_dict(), backend)
 
     def to_markdown(self) -> str:
         """A Markdown table."""
         header, *rows = self._cells()
-        lines = [header, ["---"] * len(header), *rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return tables.markdown(header, rows, left=())
 
     def __str__(self) -> str:
-        lines = self._cells()
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-            for line in lines
-        )
+        header, *rows = self._cells()
+        return tables.aligned(header, rows, left=())
 
     def _cells(self) -> list[list[str]]:
         columns = self.to_dict()
