@@ -55,6 +55,7 @@ from rankgrove.trees.team import (
     LEAVE,
     LEFT,
     LEFT_AT,
+    LEFT_SUM,
     LEVEL_END,
     LOW,
     N_FREE,
@@ -78,6 +79,7 @@ from rankgrove.trees.team import (
     SUM,
     SUMMED,
     SUMMING,
+    SUMS_LEFT,
     TICKET,
     TOTAL,
 )
@@ -121,6 +123,14 @@ def _put_back(rows, spare, start, end, n_left, left_at, right_at):
 
 
 @kernel
+def _sum_packed(packed, rows):
+    total = np.int64(0)
+    for i in range(len(rows)):
+        total += packed[rows[i]]
+    return total
+
+
+@kernel
 def _sum_part(g, layout, rows, worker):
     """Add rows to this thread's histograms of the node that is summed; the leader's are final."""
     n_blocks = len(layout.block_bins)
@@ -141,8 +151,10 @@ def _do_part(g, layout, step, part, worker):
     own = g.parts[part]
     clock = cycles()
     if step == DIVIDE:
-        table = g.tables[g.team[N_SPLITS]]
+        table = g.tables[g.team[NODE]]
         own[N_LEFT] = divide_stretch(g.columns[node[PLACE]], table, g.rows, g.spare, start, end)
+        if g.team[SUMS_LEFT]:
+            own[LEFT_SUM] = _sum_packed(g.packed, g.spare[start : start + own[N_LEFT]])
     elif step == PUT_BACK:
         _put_back(g.rows, g.spare, start, end, own[N_LEFT], own[LEFT_AT], own[RIGHT_AT])
     now = cycles()
@@ -208,7 +220,8 @@ def _do_block(g, layout, how, recount, block, worker):
             g.found_gains[block, side], g.found_gains[block, 2 + side] = search_block(
                 histogram, counts if recount else histogram, recount, block, g.nodes[at, TOTAL],
                 n_rows, g.own_rules[side], g.node_floats[at, LOW:], how.careful, layout, g.allowed,
-                key, g.floats[worker], g.ints[worker], g.found_cuts[block, side]
+                key, g.floats[worker], g.ints[worker], g.found_cuts[block, side],
+                g.found_tables[block, side]
             )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
 
@@ -243,7 +256,7 @@ def _do_level(g, layout, level, block, worker):
     key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
     g.found_gains[block, 0], g.found_gains[block, 2] = best_of_gains(
         gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.floats[worker],
-        g.ints[worker], g.found_cuts[block, 0]
+        g.ints[worker], g.found_cuts[block, 0], g.found_tables[block, 0]
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 from rankgrove._jit.hashing import mix, normal_of
-from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
+from rankgrove.trees.binning import CATEGORICAL, PLAIN, WITH_MISSING
 
 # How a candidate splits: values up to a bin go left, and missing values right or left; or the
 # first categories in rising, or falling, order of their statistic go left.
@@ -276,8 +276,8 @@ def _scan_block_carefully(
 
 
 @kernel
-def left_of(histogram, column, n_bins, bin_, kind, rules, table):
-    """Which codes go left under a split, into `table`; returns the packed sum of their rows."""
+def _fill_table(histogram, column, n_bins, bin_, kind, rules, table):
+    """Which codes go left under a cut, into `table`."""
     table[:] = 0
     if kind < RISING:
         table[: bin_ + 1] = 1
@@ -287,11 +287,15 @@ def left_of(histogram, column, n_bins, bin_, kind, rules, table):
         n = sort_categories(histogram, column, n_bins, rules, order)
         for i in range(bin_ + 1):
             table[order[i] if kind == RISING else order[n - 1 - i]] = 1
+
+
+@kernel
+def sum_left(histogram, column, n_bins, table):
+    """The packed sum of the rows that go left under a cut."""
     total = np.int64(0)
-    for code in range(256):
-        if table[code]:
-            total += histogram[code, column]
-    return total
+    for code in range(n_bins):
+        total += histogram[code, column] if table[code] else 0
+    return total + (histogram[255, column] if table[255] else 0)
 
 
 @kernel
@@ -326,12 +330,12 @@ def middle_of_children(total, left_total, l2, low, high):
 @kernel
 def search_block(
     histogram, counts, exact, block, total, n_rows, rules, bounds, careful, layout, allowed, key,
-    floats, ints, out
+    floats, ints, out, table
 ):  # fmt: skip
     """The best cut of a block: what it is compared by, and its gain, or 0.
 
-    Its place, bin and kind are written to `out`.
-    `key` is what the noise of the node is drawn by.
+    Its place, its bin and the packed sum that goes left are written to `out`, and which codes go
+    left to `table`. `key` is what the noise of the node is drawn by.
     """
     if careful or layout.block_kinds[block] == CATEGORICAL:
         _scan_block_carefully(
@@ -342,10 +346,15 @@ def search_block(
             histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
             n_rows, rules, floats, ints
         )  # fmt: skip
-    return _choose(
+    shown, gain = _choose(
         block, layout.features, allowed, own_term(total, rules[L2]), 0.0, rules[NOISE], key,
         floats[0], ints[1], ints[2], out
     )  # fmt: skip
+    if out[0] >= 0:
+        column, n_bins = out[0] % 16, layout.n_bins[layout.features[out[0]]]
+        _fill_table(histogram, column, n_bins, out[1], out[2], rules, table)
+        out[2] = sum_left(histogram, column, n_bins, table)
+    return shown, gain
 
 
 @kernel
@@ -413,8 +422,11 @@ def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
 
 
 @kernel
-def best_of_gains(gains, before, block, layout, allowed, noise, key, floats, ints, out):
-    """The best cut of a block by summed gains; see `_choose`."""
+def best_of_gains(gains, before, block, layout, allowed, noise, key, floats, ints, out, table):
+    """The best cut of a block by summed gains; see `_choose` and `search_block`.
+
+    Where nothing was missing in training, a missing value goes with the majority of the bins.
+    """
     n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
     for f in range(16):
         feature = layout.features[block * 16 + f]
@@ -425,6 +437,13 @@ def best_of_gains(gains, before, block, layout, allowed, noise, key, floats, int
                     floats[0, f] = gains[kind, b, f]
                     ints[1, f] = b
                     ints[2, f] = kind
-    return _choose(
+    shown, gain = _choose(
         block, layout.features, allowed, 0.0, before, noise, key, floats[0], ints[1], ints[2], out
     )
+    if out[0] >= 0:
+        feature = layout.features[out[0]]
+        table[:] = 0
+        table[: out[1] + 1] = 1
+        plain = layout.kinds[feature] == PLAIN
+        table[255] = 2 * (out[1] + 1) >= layout.n_bins[feature] if plain else out[2] == MISSING_LEFT
+    return shown, gain

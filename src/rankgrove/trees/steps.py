@@ -13,9 +13,9 @@ from rankgrove.trees.search import (
     FEWEST,
     L2,
     MAX_DEPTH,
-    left_of,
     middle_of_children,
     node_rules,
+    sum_left,
 )
 from rankgrove.trees.team import (
     BEGIN,
@@ -28,14 +28,13 @@ from rankgrove.trees.team import (
     GAIN,
     HAS_SUMMED,
     HIGH,
-    KIND,
     LEAFWISE,
     LEFT,
     LEFT_AT,
+    LEFT_SUM,
     LEFT_TOTAL,
     LEVEL_END,
     LOW,
-    MISSING,
     N_FREE,
     N_LEFT,
     N_PARTS,
@@ -56,6 +55,7 @@ from rankgrove.trees.team import (
     STEP,
     SUM,
     SUMMED,
+    SUMS_LEFT,
     TOTAL,
 )
 
@@ -71,29 +71,36 @@ def _set_rules(team, nodes, rules, own_rules):
 
 
 @kernel
-def _set_cut(node, values, found_gains, found_cuts, features, l2, unit):
+def _set_cut(node, values, table, found_gains, found_cuts, found_tables, features, l2, unit):
     """Give a node the best of the cuts that were found in its blocks."""
     force = np.float64(node[TOTAL] >> 32)
     weight = np.float64(node[TOTAL] & 0xFFFFFFFF) + l2
     own = force * force / weight if weight > 0 else 0.0
     best = 0.0
     true_gain = 0.0
+    best_block = -1
     for block in range(len(found_gains)):
         gain = found_gains[block, 0]
         place = found_cuts[block, 0]
         if gain > best or (gain == best > 0.0 and features[place] < features[node[PLACE]]):
             best = gain
             true_gain = found_gains[block, 2]
+            best_block = block
             node[PLACE] = place
-            node[BIN] = found_cuts[block, 1]
-            node[KIND] = found_cuts[block, 2]
+    if best_block >= 0:
+        node[BIN] = found_cuts[best_block, 1]
+        node[LEFT_TOTAL] = found_cuts[best_block, 2]
+        table[:] = found_tables[best_block]
     # A gain in the last digits of its own terms is none.
     values[GAIN] = (true_gain - own) * unit if true_gain > own * (1.0 + 1e-12) else 0.0
 
 
 @kernel
 def _release(team, nodes, node_floats, free, kept_rows, growth):
-    """Free the histograms of nodes that will not be split, or that are small: see `_sum_column`."""
+    """Free the histograms of nodes that will not be split, or that are small.
+
+    To read those of a small node from memory takes longer than to sum its rows again.
+    """
     for at in (team[SUMMED], team[OTHER]):
         if at < 0 or nodes[at, SLOT] < 0:
             continue
@@ -102,18 +109,6 @@ def _release(team, nodes, node_floats, free, kept_rows, growth):
             free[team[N_FREE]] = nodes[at, SLOT]
             team[N_FREE] += 1
             nodes[at, SLOT] = -1
-
-
-@kernel
-def _sum_column(column, packed, rows, histogram):
-    """The histogram of one feature, of a node whose histograms are not kept.
-
-    To read those of a small node from memory takes longer than to sum its rows again.
-    """
-    for code in range(256):
-        histogram[code, 0] = 0
-    for i in range(len(rows)):
-        histogram[column[rows[i]], 0] += packed[rows[i]]
 
 
 @kernel
@@ -144,9 +139,14 @@ def _make_parts(team, node, most):
 def _place_parts(team, node, parts):
     """Where the rows of divided parts go; returns how many go left in all."""
     n_left = np.int64(0)
+    left_total = np.int64(0)
     for part in range(team[N_PARTS]):
         parts[part, LEFT_AT] = node[START] + n_left
         n_left += parts[part, N_LEFT]
+        if team[SUMS_LEFT]:
+            left_total += parts[part, LEFT_SUM]
+    if team[SUMS_LEFT]:
+        node[LEFT_TOTAL] = left_total
     for part in range(team[N_PARTS]):
         # Rows of the parts before, less those that went left, stand after all left ones.
         before = part * team[PART_ROWS] - (parts[part, LEFT_AT] - node[START])
@@ -155,9 +155,10 @@ def _place_parts(team, node, parts):
 
 
 @kernel
-def _make_children(nodes, node_floats, at, left, n_left, left_total, sign, l2):
+def _make_children(nodes, node_floats, at, left, n_left, sign, l2):
     """Two new nodes, with the bounds that a monotone split sets them."""
     node = nodes[at]
+    left_total = node[LEFT_TOTAL]
     node[LEFT] = left
     middle = node[START] + n_left
     for child in (left, left + 1):
@@ -219,17 +220,16 @@ def _after_division(g, layout, how):
         node[PLACE] = -1
         team[SUMMED] = at
         team[OTHER] = -1
+        _set_rules(team, nodes, g.rules, g.own_rules)
         return RECOUNT
     split = team[N_SPLITS]
     feature = layout.features[node[PLACE]]
-    if layout.kinds[feature] == PLAIN:
+    if how.growth != OBLIVIOUS and layout.kinds[feature] == PLAIN:
         # Nothing was missing here in training: a missing value goes with the majority.
-        missing_left = team[MISSING] if how.growth == OBLIVIOUS else 2 * n_left >= n_rows
-        g.tables[split, 255] = missing_left
+        g.tables[at, 255] = 2 * n_left >= n_rows
     _make_children(
-        nodes, g.node_floats, at, 2 * split + 1, n_left, team[LEFT_TOTAL], layout.signs[feature],
-        g.rules[L2]
-    )  # fmt: skip
+        nodes, g.node_floats, at, 2 * split + 1, n_left, layout.signs[feature], g.rules[L2]
+    )
     g.splits[split] = at
     team[N_SPLITS] += 1
     _plan_children(
@@ -247,27 +247,8 @@ def _choose(g, layout, how):
     at = _next_node(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, how.growth == LEAFWISE)
     if at < 0:
         return OVER
-    return _plan_division(g, layout, how, at)
-
-
-@kernel
-def _plan_division(g, layout, how, at):
-    """Prepare the division of a node by its cut: the next step."""
-    team, nodes = g.team, g.nodes
-    node = nodes[at]
     team[NODE] = at
-    team[SUMMED] = at
-    team[OTHER] = -1
-    _set_rules(team, nodes, g.rules, g.own_rules)
-    place, slot = node[PLACE], node[SLOT]
-    if slot < 0:
-        _sum_column(g.columns[place], g.packed, g.rows[node[START] : node[END]], g.column)
-    histogram = g.column if slot < 0 else g.histograms[slot, place // 16]
-    team[LEFT_TOTAL] = left_of(
-        histogram, 0 if slot < 0 else place % 16, layout.n_bins[layout.features[place]], node[BIN],
-        node[KIND], g.own_rules[0], g.tables[team[N_SPLITS]]
-    )  # fmt: skip
-    _make_parts(team, node, how.part_rows)
+    _make_parts(team, nodes[at], how.part_rows)
     return DIVIDE
 
 
@@ -281,18 +262,16 @@ def _set_level(g, layout, unit):
     # Sums of gains are compared with nothing.
     top[TOTAL] = 0
     _set_cut(
-        top, g.node_floats[first], g.found_gains[:, 0:], g.found_cuts[:, 0], layout.features, 1.0,
-        unit
+        top, g.node_floats[first], g.tables[first], g.found_gains[:, 0:], g.found_cuts[:, 0],
+        g.found_tables[:, 0], layout.features, 1.0, unit
     )  # fmt: skip
     top[TOTAL] = total
     gain = g.node_floats[first, GAIN] / (last - first)
     for at in range(first, last):
         g.node_floats[at, GAIN] = gain
-        for column in (PLACE, BIN, KIND):
-            nodes[at, column] = top[column]
-    # A value that was never missing goes with the majority of bins up to the cut.
-    n_bins = layout.n_bins[layout.features[top[PLACE]]] if gain > 0.0 else 1
-    team[MISSING] = 2 * (top[BIN] + 1) >= n_bins
+        nodes[at, PLACE] = top[PLACE]
+        nodes[at, BIN] = top[BIN]
+        g.tables[at] = g.tables[first]
     return gain > 0.0
 
 
@@ -302,17 +281,21 @@ def _next_of_level(g, layout, how):
     team, nodes = g.team, g.nodes
     while team[N_SPLITS] < team[LEVEL_END]:
         at = team[N_SPLITS]
+        place, slot = nodes[at, PLACE], nodes[at, SLOT]
         if nodes[at, COUNT] > 0:
-            return _plan_division(g, layout, how, at)
+            team[NODE] = at
+            # Where no histogram is kept, what goes left is summed with the division.
+            team[SUMS_LEFT] = slot < 0
+            if slot >= 0:
+                nodes[at, LEFT_TOTAL] = sum_left(
+                    g.histograms[slot, place // 16], place % 16,
+                    layout.n_bins[layout.features[place]], g.tables[at]
+                )  # fmt: skip
+            _make_parts(team, nodes[at], how.part_rows)
+            return DIVIDE
         # Without rows, and so are its children.
-        feature = layout.features[nodes[at, PLACE]]
-        left_of(
-            g.column, 0, layout.n_bins[feature], nodes[at, BIN], nodes[at, KIND], g.own_rules[0],
-            g.tables[at]
-        )  # fmt: skip
-        if layout.kinds[feature] == PLAIN:
-            g.tables[at, 255] = team[MISSING]
-        _make_children(nodes, g.node_floats, at, 2 * at + 1, 0, nodes[at, TOTAL], 0.0, 0.0)
+        nodes[at, LEFT_TOTAL] = 0
+        _make_children(nodes, g.node_floats, at, 2 * at + 1, 0, 0.0, 0.0)
         g.splits[at] = at
         team[N_SPLITS] += 1
     team[LEVEL_END] = 2 * team[LEVEL_END] + 1
@@ -355,8 +338,9 @@ def next_step(g, layout, how, unit, level):
                 at = team[OTHER] if side else team[SUMMED]
                 if at >= 0 and how.growth != OBLIVIOUS:
                     _set_cut(
-                        g.nodes[at], g.node_floats[at], g.found_gains[:, side:],
-                        g.found_cuts[:, side], layout.features, g.rules[L2], unit
+                        g.nodes[at], g.node_floats[at], g.tables[at], g.found_gains[:, side:],
+                        g.found_cuts[:, side], g.found_tables[:, side], layout.features,
+                        g.rules[L2], unit
                     )  # fmt: skip
             _release(team, g.nodes, g.node_floats, g.free, how.kept_rows, how.growth)
         if level is None:
