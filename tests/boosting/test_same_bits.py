@@ -1,13 +1,16 @@
 """The same data, parameters and seed give the same model, bit for bit, on any number of threads."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from boosting.samples import bits, make_data, train
 from rankgrove import Model, make_web_search
+from rankgrove.boosting import loop
 from rankgrove.data.dataset import Dataset
 from rankgrove.training.trees import make_model
-from rankgrove.trees import grower
+from rankgrove.trees.grower import Grower
 
 CASES = {
     "leafwise": ({}, {}),
@@ -121,7 +124,7 @@ def test_a_tree_does_not_depend_on_which_histograms_are_kept(monkeypatch, seed, 
     least = int(share * data.n_documents)
     runs = []
     for kept_rows in (512, 0):
-        monkeypatch.setattr(grower, "_KEPT_ROWS", kept_rows)
+        monkeypatch.setattr(loop, "Grower", partial(Grower, kept_rows=kept_rows))
         runs.append(train(data, n_estimators=3, min_samples_leaf=least))
     assert bits(runs[0].ensemble) == bits(runs[1].ensemble)
     assert runs[0].trees[0].n_leaves > 1

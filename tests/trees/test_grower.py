@@ -37,7 +37,15 @@ def make_forces(features, seed=0):
 
 
 def grow_both(
-    options, *, signs=None, categorical=(13, 16), sample=None, allowed=None, seed=0, n_jobs=2
+    options,
+    *,
+    signs=None,
+    categorical=(13, 16),
+    sample=None,
+    allowed=None,
+    seed=0,
+    n_jobs=2,
+    **sizes,
 ):
     features = make_features(seed)
     bins = Bins.fit(features, 40, categorical=categorical)
@@ -49,7 +57,7 @@ def grow_both(
     allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
     codes = matrix.codes[:, matrix.slots]
     expected = naive_grower.grow(codes, packed, rows, bins, options, unit[1], signs, allowed)
-    engine = Grower(matrix, bins, options, signs=signs, n_jobs=n_jobs)
+    engine = Grower(matrix, bins, options, signs=signs, n_jobs=n_jobs, **sizes)
     order = rows.copy()
     grown = engine.grow(packed, unit, order, allowed)
     return expected, grown, order, (features, matrix, bins, forces, curvatures, unit)
@@ -124,15 +132,11 @@ def test_monotone_tree_equals_the_plain_growers():
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, 8])
 @pytest.mark.parametrize(("few_rows", "kept_rows"), [(0, 0), (50, 50), (100, 0), (100, 90)])
-def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(
-    monkeypatch, n_jobs, few_rows, kept_rows
-):
+def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(n_jobs, few_rows, kept_rows):
     options = TreeOptions(max_leaves=25)
     _, whole, order, parts = grow_both(options)
-    monkeypatch.setattr(grower_module, "_PART_ROWS", 64)
-    monkeypatch.setattr(grower_module, "_FEW_ROWS", few_rows)
-    monkeypatch.setattr(grower_module, "_KEPT_ROWS", kept_rows)
-    expected, cut, order_of_parts, _ = grow_both(options, n_jobs=n_jobs)
+    sizes = {"part_rows": 64, "few_rows": few_rows, "kept_rows": kept_rows}
+    expected, cut, order_of_parts, _ = grow_both(options, n_jobs=n_jobs, **sizes)
     assert_same_tree(expected, cut, order_of_parts, parts[1])
     assert np.array_equal(order, order_of_parts)
     assert np.array_equal(whole.tables, cut.tables)
@@ -142,14 +146,14 @@ def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(
 def test_an_error_in_one_thread_ends_the_others_and_is_raised(monkeypatch):
     real = grower_module.grow
 
-    def fail_as_helper(state, layout, how, worker, unit, level):
+    def fail_as_helper(state, layout, settings, worker, *args):
         if worker == 1:
             # As if it had taken a task and never finished it.
             while state.team[TICKET] == 0:
                 pass
             state.team[TICKET] += 1
             raise RuntimeError("no more")
-        return real(state, layout, how, worker, unit, level)
+        return real(state, layout, settings, worker, *args)
 
     monkeypatch.setattr(grower_module, "grow", fail_as_helper)
     with pytest.raises(RuntimeError, match="no more"):

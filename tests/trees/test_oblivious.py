@@ -6,7 +6,6 @@ import pytest
 from boosting.samples import bits, make_data, train
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError
-from rankgrove.trees import grower as grower_module
 from rankgrove.trees.binning import MISSING_CODE, PLAIN, Bins, encode
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
@@ -51,10 +50,10 @@ class Case:
             self.codes, self.packed, self.rows, self.bins, options, self.units[1], self.allowed
         )
 
-    def grow(self, options, n_jobs=2, **noise):
+    def grow(self, options, n_jobs=2, sizes=None, **noise):
         """The engine's tree, and the rows in the order of its leaves."""
         order = self.rows.copy()
-        engine = Grower(self.matrix, self.bins, options, n_jobs=n_jobs)
+        engine = Grower(self.matrix, self.bins, options, n_jobs=n_jobs, **(sizes or {}))
         return engine.grow(self.packed, self.units, order, self.allowed, **noise), order
 
     @property
@@ -158,15 +157,11 @@ def test_fewer_rows_than_two_leaves_need_give_one_leaf():
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 @pytest.mark.parametrize(("few_rows", "kept_rows"), [(0, 0), (50, 50), (100, 0), (100, 90)])
-def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(
-    monkeypatch, n_jobs, few_rows, kept_rows
-):
+def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(n_jobs, few_rows, kept_rows):
     case, options = Case(), oblivious(5, min_samples_leaf=4)
     whole, order = case.grow(options)
-    monkeypatch.setattr(grower_module, "_PART_ROWS", 64)
-    monkeypatch.setattr(grower_module, "_FEW_ROWS", few_rows)
-    monkeypatch.setattr(grower_module, "_KEPT_ROWS", kept_rows)
-    cut, order_of_parts = case.grow(options, n_jobs)
+    sizes = {"part_rows": 64, "few_rows": few_rows, "kept_rows": kept_rows}
+    cut, order_of_parts = case.grow(options, n_jobs, sizes)
     assert_same_tree(case, options, cut, order_of_parts)
     assert np.array_equal(order, order_of_parts)
     assert np.array_equal(whole.tables, cut.tables)

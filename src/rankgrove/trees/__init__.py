@@ -1,1 +1,1 @@
-"""Trees: binning so far; histograms, splits, growers and scoring follow. Arrays in, arrays out."""
+"""Trees: binning, growing, leaves, scoring and contributions. Arrays in, arrays out."""

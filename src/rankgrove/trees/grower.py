@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
 from rankgrove.trees.binning import BinnedMatrix, Bins
+from rankgrove.trees.exchange import Peers, add_up
 from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
 from rankgrove.trees.search import N_RULES, Layout
@@ -18,6 +19,7 @@ from rankgrove.trees.team import (
     BIN,
     COUNT,
     DEPTH,
+    DONE,
     END,
     GAIN,
     HAS_SUMMED,
@@ -30,26 +32,22 @@ from rankgrove.trees.team import (
     N_NODE_FLOATS,
     N_NODE_INTS,
     N_PART_INTS,
+    N_PENDING,
+    N_PENDING_INTS,
     N_SPLITS,
-    OBLIVIOUS,
+    OVER,
     PLACE,
     SLOT,
     START,
+    STEP,
+    TICKET,
     TOTAL,
     Growing,
-    How,
+    Settings,
 )
 
 Growth = Literal["leafwise", "depthwise", "oblivious"]
 GROWERS: tuple[str, ...] = get_args(Growth)
-
-# Rows of a node are divided, put in order and, if there are many, summed in parts of this size.
-_PART_ROWS = 1 << 13
-# A smaller child with at most so many rows is summed block by block, not part by part.
-_FEW_ROWS = 1 << 10
-
-# The histograms of a node with at most so many rows are not kept but summed again if needed.
-_KEPT_ROWS = 1 << 9
 
 _NO_DEPTH = float(1 << 40)
 
@@ -102,6 +100,22 @@ class GrownTree:
 class Grower:
     """Grows trees on one binned matrix, with memory that it keeps from tree to tree.
 
+    Parameters
+    ----------
+    matrix, bins, options, signs
+        The rows, how their features were cut, how trees grow, and the sign of each feature that
+        is monotone, 0 for others.
+    peers
+        The growers that have other rows of the same data; None if this one has all of them.
+    part_rows
+        Rows of a node are divided, put in order and, if there are many, summed in parts of this
+        size.
+    few_rows
+        A smaller child with at most so many rows is summed block by block, not part by part.
+    kept_rows
+        The histograms of a node with at most so many rows, no more than `few_rows`, are not kept
+        but summed again if needed. With peers all are kept.
+
     Attributes
     ----------
     cycles
@@ -117,8 +131,12 @@ class Grower:
         *,
         signs: NDArray[np.int8] | None = None,
         n_jobs: int | None = None,
+        peers: Peers | None = None,
+        part_rows: int = 1 << 13,
+        few_rows: int = 1 << 10,
+        kept_rows: int = 1 << 9,
     ) -> None:
-        self.matrix, self.options = matrix, options
+        self.matrix, self.options, self._peers = matrix, options, peers
         self.n_jobs = resolve_n_jobs(n_jobs)
         signs = np.zeros(len(bins.n_bins), np.int8) if signs is None else signs
         self._layout = Layout(
@@ -129,25 +147,35 @@ class Grower:
             n_bins=as_input(bins.n_bins, np.int64),
             signs=as_input(signs, np.float64),
         )
-        self._how = How(
-            careful=bool(np.any(signs)),
-            growth=GROWERS.index(options.grower),
+        self._settings = Settings(
+            has_monotone=bool(np.any(signs)),
+            best_first=options.grower == "leafwise",
             max_leaves=options.max_leaves,
-            part_rows=_PART_ROWS,
-            few_rows=_FEW_ROWS,
-            kept_rows=_KEPT_ROWS,
+            part_rows=part_rows,
+            few_rows=few_rows,
+            kept_rows=kept_rows if peers is None else -1,
         )
-        n_nodes, n_blocks = 2 * options.max_leaves - 1, matrix.n_blocks
-        block = (n_blocks, 256, 16)
-        # One a node that keeps its own, and one more to count rows in. Pages that no tree needs are
-        # never touched, and so cost no memory.
-        n_histograms = min(options.max_leaves, matrix.n_rows // (_KEPT_ROWS + 1) + 1) + 1
-        n_parts = -(-matrix.n_rows // _PART_ROWS) + 16
         self.cycles = np.zeros((self.n_jobs, N_CYCLES), dtype=np.int64)
-        by_level = self._how.growth == OBLIVIOUS
-        self._level = np.empty((self.n_jobs, 2, 256, 16)) if by_level else None
+        oblivious = options.grower == "oblivious"
+        self._level = np.empty((self.n_jobs, 2, 256, 16)) if oblivious else None
+        pending = np.empty((options.max_leaves, N_PENDING_INTS), dtype=np.int64)
+        self._pending = None if peers is None else pending
+        self._state = self._allocate()
+
+    def _allocate(self) -> Growing:
+        """All arrays, but those that every tree brings."""
+        matrix, max_leaves, n_jobs = self.matrix, self.options.max_leaves, self.n_jobs
+        n_nodes, n_blocks = 2 * max_leaves - 1, matrix.n_blocks
+        block = (n_blocks, 256, 16)
+        # One per node that keeps its own, and one more to count rows in. Pages that no tree needs
+        # are never touched, and so cost no memory.
+        n_histograms = max_leaves + 1
+        if self._peers is None:
+            n_kept = matrix.n_rows // (self._settings.kept_rows + 1) + 1
+            n_histograms = min(max_leaves, n_kept) + 1
+        n_parts = -(-matrix.n_rows // self._settings.part_rows) + 16
         none = as_input([], np.int64)
-        self._state = Growing(
+        return Growing(
             packed=none,
             ones=as_input([1], np.int64),
             rows=np.empty(0, dtype=np.int32),
@@ -157,22 +185,24 @@ class Grower:
             columns=as_input(matrix.by_feature, np.uint8),
             words=as_input(matrix.codes.view(np.uint64).reshape(-1), np.uint64),
             histograms=np.empty((n_histograms, *block), dtype=np.int64),
-            partials=np.empty((self.n_jobs - 1, *block), dtype=np.int64),
+            partials=np.empty((n_jobs - 1, *block), dtype=np.int64),
             free=np.empty(n_histograms, dtype=np.int64),
             nodes=np.zeros((n_nodes, N_NODE_INTS), dtype=np.int64),
             node_floats=np.zeros((n_nodes, N_NODE_FLOATS)),
             tables=np.empty((n_nodes, 256), dtype=np.uint8),
             splits=np.empty(n_nodes, dtype=np.int64),
             parts=np.empty((n_parts, N_PART_INTS), dtype=np.int64),
-            own_rules=np.empty((2, N_RULES)),
-            found_gains=np.empty((n_blocks, 4)),
-            found_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
-            found_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
-            team=np.zeros(HAS_SUMMED + self.n_jobs, dtype=np.int64),
-            codes=np.empty((self.n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
-            room=np.empty((self.n_jobs, 256, 16), dtype=np.int64),
-            floats=np.empty((self.n_jobs, 4, 16)),
-            ints=np.empty((self.n_jobs, 19, 16), dtype=np.int64),
+            side_rules=np.empty((2, N_RULES)),
+            block_gains=np.empty((n_blocks, 2, 2)),
+            block_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
+            block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
+            team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
+            codes=np.empty((n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
+            scratch=np.empty((n_jobs, 256, 16), dtype=np.int64),
+            scan_rules=np.empty((n_jobs, N_RULES)),
+            scan_gains=np.empty((n_jobs, 16)),
+            scan_ints=np.empty((n_jobs, 5, 16), dtype=np.int64),
+            orders=np.empty((n_jobs, 256), dtype=np.int64),
             cycles=self.cycles,
         )
 
@@ -218,25 +248,30 @@ class Grower:
         whole = len(rows) == len(packed)
         root[TOTAL] = packed.sum() if whole else packed[rows].sum()
         state.node_floats[0] = 0.0, -np.inf, np.inf
-        if self.options.max_leaves == 1:
-            return self._grown(0)
-        return self._grown(self._run(state, gain_unit, noise[1]))
+        if self.options.max_leaves > 1 or self._peers is not None:
+            self._run(state, gain_unit, noise[1])
+        return self._grown(int(state.team[N_SPLITS]))
 
-    def _run(self, state: Growing, gain_unit: float, key: int) -> int:
-        """Have the team grow the tree; the number of its splits."""
-        state.team[:] = 0
-        state.team[KEY] = key
+    def _run(self, state: Growing, gain_unit: float, key: int) -> None:
+        """Have the team grow the tree, and add up over peers whenever it comes back for that."""
+        team, fixed = state.team, (self._layout, self._settings)
+        team[:] = 0
+        team[KEY] = key
 
         def task(worker: int) -> None:
             try:
-                grow(state, self._layout, self._how, worker, gain_unit, self._level)
+                grow(state, *fixed, worker, gain_unit, self._level, self._pending)
             except BaseException:
                 # The others must not wait for what this one would have done.
-                state.team[LEAVE] = 1
+                team[LEAVE] = 1
                 raise
 
-        run_chunks(task, self.n_jobs, self.n_jobs)
-        return int(state.team[N_SPLITS])
+        while team[STEP] != OVER:
+            if self._peers is not None and self._pending is not None and team[N_PENDING]:
+                pending = self._pending[: team[N_PENDING]]
+                add_up(self._peers, pending, state.histograms, self._layout.block_bins)
+            team[[TICKET, DONE, LEAVE]] = 0
+            run_chunks(task, self.n_jobs, self.n_jobs)
 
     def _rules_in(
         self, unit: float, more_l2: float, category_unit: float, noise: float

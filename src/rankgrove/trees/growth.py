@@ -28,13 +28,13 @@ from rankgrove._jit import (
     prefetch,
 )
 from rankgrove._jit.hashing import mix
-from rankgrove.trees.binning import WITH_MISSING
+from rankgrove.trees.binning import PLAIN
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
+from rankgrove.trees.levels import next_of_level
 from rankgrove.trees.search import (
     AT_LEAST,
     FEWEST,
     L2,
-    N_RULES,
     NOISE,
     add_gains,
     best_of_gains,
@@ -42,41 +42,47 @@ from rankgrove.trees.search import (
     own_term,
     search_block,
 )
-from rankgrove.trees.steps import next_step
+from rankgrove.trees.steps import next_of_leaves
 from rankgrove.trees.team import (
-    BY_PARTS,
     COUNT,
+    COUNT_ROWS,
     DIVIDE,
     DIVIDING,
     DONE,
     END,
+    FINISH,
     HAS_SUMMED,
     KEY,
     LEAVE,
-    LEFT,
     LEFT_AT,
+    LEFT_SIDE,
     LEFT_SUM,
     LEVEL_END,
     LOW,
     N_FREE,
     N_LEFT,
+    N_PARTS,
+    N_PENDING,
     N_SPLITS,
+    NEITHER,
     NODE,
-    OBLIVIOUS,
     OTHER,
     OVER,
     PART_ROWS,
+    PENDING_NODE,
+    PENDING_SLOT,
     PLACE,
     PUT_BACK,
     RECOUNT,
+    REDUCE,
     RIGHT_AT,
     SCANNING,
-    SEARCH,
-    SEARCH_LEVEL,
     SLOT,
     START,
     STEP,
     SUM,
+    SUM_SIDE,
+    SUM_SLOT,
     SUMMED,
     SUMMING,
     SUMS_LEFT,
@@ -133,44 +139,43 @@ def _sum_packed(packed, rows):
 @kernel
 def _sum_part(g, layout, rows, worker):
     """Add rows to this thread's histograms of the node that is summed; the leader's are final."""
-    n_blocks = len(layout.block_bins)
-    own = g.histograms[g.nodes[g.team[SUMMED], SLOT]] if worker == 0 else g.partials[worker - 1]
+    histograms = g.histograms[g.team[SUM_SLOT]] if worker == 0 else g.partials[worker - 1]
     if g.team[HAS_SUMMED + worker] == 0:
         g.team[HAS_SUMMED + worker] = 1
-        for block in range(n_blocks):
-            clear(own[block].reshape(4096), layout.block_bins[block] * 16)
-    sum_rows(g.words, g.packed, rows, layout.features, own, g.codes[worker])
+        for block in range(len(layout.block_bins)):
+            clear(histograms[block].reshape(4096), layout.block_bins[block] * 16)
+    sum_rows(g.words, g.packed, rows, layout.features, histograms, g.codes[worker])
 
 
 @kernel
-def _do_part(g, layout, step, part, worker):
+def _do_part(g, layout, step, task, worker):
     """Divide, put back or sum one part of a node's rows."""
     node = g.nodes[g.team[NODE]]
-    start = node[START] + part * g.team[PART_ROWS]
+    start = node[START] + task * g.team[PART_ROWS]
     end = min(start + g.team[PART_ROWS], node[END])
-    own = g.parts[part]
+    part = g.parts[task]
     clock = cycles()
     if step == DIVIDE:
         table = g.tables[g.team[NODE]]
-        own[N_LEFT] = divide_stretch(g.columns[node[PLACE]], table, g.rows, g.spare, start, end)
+        part[N_LEFT] = divide_stretch(g.columns[node[PLACE]], table, g.rows, g.spare, start, end)
         if g.team[SUMS_LEFT]:
-            own[LEFT_SUM] = _sum_packed(g.packed, g.spare[start : start + own[N_LEFT]])
+            part[LEFT_SUM] = _sum_packed(g.packed, g.spare[start : start + part[N_LEFT]])
     elif step == PUT_BACK:
-        _put_back(g.rows, g.spare, start, end, own[N_LEFT], own[LEFT_AT], own[RIGHT_AT])
+        _put_back(g.rows, g.spare, start, end, part[N_LEFT], part[LEFT_AT], part[RIGHT_AT])
     now = cycles()
     g.cycles[worker, DIVIDING] += now - clock
     if step == SUM:
         _sum_part(g, layout, g.rows[start:end], worker)
-    elif step == PUT_BACK and g.team[BY_PARTS]:
-        middle = start + own[N_LEFT]
-        is_left = g.team[SUMMED] == node[LEFT]
+    elif g.team[SUM_SIDE] != NEITHER:
+        middle = start + part[N_LEFT]
+        is_left = g.team[SUM_SIDE] == LEFT_SIDE
         _sum_part(g, layout, g.spare[start:middle] if is_left else g.spare[middle:end], worker)
     g.cycles[worker, SUMMING] += cycles() - now
 
 
 @kernel
-def _sum_block(g, layout, at, by_parts, block, histogram):
-    """Sum a block of a node's histogram, or add up what threads have summed of it."""
+def _finish_block(g, layout, at, by_parts, block, histogram):
+    """A block of the histogram of a node's rows here: add up what threads have summed, or rows."""
     flat = histogram.reshape(4096)
     n_cells = layout.block_bins[block] * 16
     if not by_parts or not g.team[HAS_SUMMED]:
@@ -185,78 +190,129 @@ def _sum_block(g, layout, at, by_parts, block, histogram):
 
 
 @kernel
-def _do_block(g, layout, how, recount, block, worker):
-    """Sum and search one block of two children, or of the root; or count one and search again.
+def _count_block(g, layout, at, block):
+    """Count the rows of a node here by bin, in a free histogram."""
+    counts = g.histograms[g.free[g.team[N_FREE] - 1], block].reshape(4096)
+    clear(counts, layout.block_bins[block] * 16)
+    rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
+    sum_block(g.words, g.ones, rows, block, layout.features, counts)
+
+
+@kernel
+def _subtract_block(g, layout, slot, block, histogram):
+    """Take a child's sums from those of its parent, which become its sibling's."""
+    if slot >= 0:
+        whole = g.histograms[slot, block].reshape(4096)
+        subtract(whole, histogram.reshape(4096), layout.block_bins[block] * 16)
+
+
+@kernel
+def _search_block(g, layout, settings, side, at, recount, block, histogram, worker):
+    """Search a block of a node; the best cut is kept with its codes and what goes left."""
+    counts = g.histograms[g.free[g.team[N_FREE] - 1], block] if recount else histogram
+    key = mix(np.uint64(g.team[KEY]) + np.uint64(at))
+    gains = g.block_gains[block, side]
+    gains[0], gains[1] = search_block(
+        histogram, counts, recount, block, g.nodes[at, TOTAL], g.nodes[at, COUNT],
+        g.side_rules[side], g.node_floats[at, LOW:], settings.has_monotone, layout, g.allowed, key,
+        g.scan_gains[worker], g.scan_ints[worker], g.orders[worker], g.block_cuts[block, side],
+        g.block_tables[block, side]
+    )  # fmt: skip
+
+
+@kernel
+def _do_block(g, layout, settings, recount, block, worker, pending):
+    """Search one block of two children, or of the root; or of one again, with its rows counted.
 
     Rows are counted in a free histogram. The estimate from curvatures still holds then, so the cut
     is never better than the one found without counting, and it does not matter when it is found.
     """
     team = g.team
-    counts = g.histograms[g.free[team[N_FREE] - 1], block]
     for side in range(2):
         at = team[OTHER] if side else team[SUMMED]
-        g.found_gains[block, side] = 0.0
+        g.block_gains[block, side, 0] = 0.0
         if at < 0:
             continue
         clock = cycles()
         slot = g.nodes[at, SLOT]
-        histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
-        n_rows = g.nodes[at, COUNT]
-        if slot < 0 or (side == 0 and not recount):
-            # (A node that is searched again is not one whose parts threads have summed.)
-            _sum_block(g, layout, at, team[BY_PARTS] != 0 and not recount, block, histogram)
-        if recount:
-            clear(counts.reshape(4096), layout.block_bins[block] * 16)
-            rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
-            sum_block(g.words, g.ones, rows, block, layout.features, counts.reshape(4096))
-        if side == 0 and team[OTHER] >= 0 and g.nodes[team[OTHER], SLOT] >= 0:
-            other = g.histograms[g.nodes[team[OTHER], SLOT], block]
-            n_cells = layout.block_bins[block] * 16
-            subtract(other.reshape(4096), histogram.reshape(4096), n_cells)
+        histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
+        if pending is None:
+            if slot < 0 or (side == 0 and not recount):
+                _finish_block(g, layout, at, team[SUM_SIDE] != NEITHER, block, histogram)
+            if recount:
+                _count_block(g, layout, at, block)
+        if side == 0 and team[OTHER] >= 0:
+            _subtract_block(g, layout, g.nodes[team[OTHER], SLOT], block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        if n_rows >= 2 * g.rules[FEWEST] and how.growth != OBLIVIOUS:
-            key = mix(np.uint64(team[KEY]) + np.uint64(at))
-            g.found_gains[block, side], g.found_gains[block, 2 + side] = search_block(
-                histogram, counts if recount else histogram, recount, block, g.nodes[at, TOTAL],
-                n_rows, g.own_rules[side], g.node_floats[at, LOW:], how.careful, layout, g.allowed,
-                key, g.floats[worker], g.ints[worker], g.found_cuts[block, side],
-                g.found_tables[block, side]
-            )  # fmt: skip
+        if g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]:
+            _search_block(g, layout, settings, side, at, recount, block, histogram, worker)
         g.cycles[worker, SCANNING] += cycles() - now
 
 
 @kernel
-def _do_level(g, layout, level, block, worker):
+def _do_sums(g, layout, step, block, worker, pending):
+    """Finish one block of what is searched later, or count its rows."""
+    team, at = g.team, g.team[SUMMED]
+    clock = cycles()
+    if step == COUNT_ROWS:
+        _count_block(g, layout, at, block)
+    elif pending is not None:
+        _finish_block(g, layout, at, True, block, g.histograms[team[SUM_SLOT], block])
+    else:
+        slot = g.nodes[at, SLOT]
+        histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
+        _finish_block(g, layout, at, team[SUM_SIDE] != NEITHER, block, histogram)
+        _subtract_block(g, layout, g.nodes[team[OTHER], SLOT], block, histogram)
+    g.cycles[worker, SUMMING] += cycles() - clock
+
+
+@kernel
+def _add_node(g, layout, at, gains, block, histogram, worker):
+    """Add to the gains of all cuts of a block what they gain in one node of a level."""
+    total = g.nodes[at, TOTAL]
+    rules, sums = g.scan_rules[worker], g.scan_ints[worker, 0]
+    node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
+    for kind in range(1 if layout.block_kinds[block] == PLAIN else 2):
+        for f in range(16):
+            sums[f] = histogram[255, f] if kind else 0
+        add_gains(
+            histogram, layout.block_bins[block], total, rules[AT_LEAST], rules[L2], sums,
+            gains[kind]
+        )  # fmt: skip
+
+
+@kernel
+def _do_level(g, layout, level, block, worker, pending):
     """Search one block of all nodes of a level for the cut that gains most in all of them."""
     team, gains = g.team, level[worker]
-    n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
-    n_bins = layout.block_bins[block]
-    rules, sums = g.floats[worker].reshape(64)[:N_RULES], g.ints[worker, 0]
-    gains[:n_kinds, :n_bins] = 0.0
+    if pending is not None:
+        for i in range(team[N_PENDING]):
+            slot = pending[i, PENDING_SLOT]
+            if slot >= 0:
+                parent = g.nodes[pending[i, PENDING_NODE], SLOT]
+                _subtract_block(g, layout, parent, block, g.histograms[slot, block])
+    n_kinds = 1 if layout.block_kinds[block] == PLAIN else 2
+    gains[:n_kinds, : layout.block_bins[block]] = 0.0
     before = 0.0
     for at in range(team[N_SPLITS], team[LEVEL_END]):
         clock = cycles()
-        slot, n_rows = g.nodes[at, SLOT], g.nodes[at, COUNT]
-        total = g.nodes[at, TOTAL]
-        before += own_term(total, g.rules[L2])
-        if n_rows < 2 * g.rules[FEWEST]:
+        before += own_term(g.nodes[at, TOTAL], g.rules[L2])
+        if g.nodes[at, COUNT] < 2 * g.rules[FEWEST]:
             continue
-        histogram = g.room[worker] if slot < 0 else g.histograms[slot, block]
-        if slot < 0 or at == 0:
-            _sum_block(g, layout, at, slot >= 0, block, histogram)
+        slot = g.nodes[at, SLOT]
+        histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
+        if pending is None and (slot < 0 or at == 0):
+            _finish_block(g, layout, at, slot >= 0, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        node_rules(g.rules, np.float64(total & 0xFFFFFFFF), n_rows, rules)
-        for kind in range(n_kinds):
-            for f in range(16):
-                sums[f] = histogram[255, f] if kind else 0
-            add_gains(histogram, n_bins, total, rules[AT_LEAST], rules[L2], sums, gains[kind])
+        _add_node(g, layout, at, gains, block, histogram, worker)
         g.cycles[worker, SCANNING] += cycles() - now
     key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
-    g.found_gains[block, 0], g.found_gains[block, 2] = best_of_gains(
-        gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.floats[worker],
-        g.ints[worker], g.found_cuts[block, 0], g.found_tables[block, 0]
+    best = g.block_gains[block, 0]
+    best[0], best[1] = best_of_gains(
+        gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.scan_gains[worker],
+        g.scan_ints[worker], g.block_cuts[block, 0], g.block_tables[block, 0]
     )  # fmt: skip
 
 
@@ -272,12 +328,44 @@ def _take(team):
 
 
 @kernel
-def grow(g, layout, how, worker, unit, level):
+def _plan_step(g, layout, settings, unit, level, pending):
+    """Plan the step that follows the one that is done: the number of its tasks."""
+    team = g.team
+    if level is None:
+        step = next_of_leaves(g, layout, settings, unit, pending)
+    else:
+        step = next_of_level(g, layout, settings, unit, pending)
+    if step in (SUM, DIVIDE, PUT_BACK):
+        for worker in range(len(g.cycles)):
+            team[HAS_SUMMED + worker] = 0
+    team[STEP] = step
+    if step in (REDUCE, OVER):
+        return 0
+    return team[N_PARTS] if step in (SUM, DIVIDE, PUT_BACK) else len(layout.block_bins)
+
+
+@kernel
+def _do_task(g, layout, settings, task, worker, level, pending):
+    step = g.team[STEP]
+    if step in (SUM, DIVIDE, PUT_BACK):
+        _do_part(g, layout, step, task, worker)
+    elif step in (FINISH, COUNT_ROWS):
+        _do_sums(g, layout, step, task, worker, pending)
+    elif level is not None:
+        _do_level(g, layout, level, task, worker, pending)
+    else:
+        _do_block(g, layout, settings, step == RECOUNT, task, worker, pending)
+
+
+@kernel
+def grow(g, layout, settings, worker, unit, level, pending):
     """Lead a team that grows a tree, as worker 0, or help it.
 
-    `unit` is what gains are counted in. `level` is room for the gains of all cuts of a block, one a
-    thread, for oblivious trees, and None for others: then what a level takes is not compiled. The
-    root is the first node. OUT: nodes, splits, tables, and the number of splits in `team`.
+    `unit` is what gains are counted in. `level` is scratch for the gains of all cuts of a block,
+    one per thread, for oblivious trees, and None for others; `pending` is where sums are noted that
+    several growers are to add up, and None for one: then what they take is not compiled. The root
+    is the first node. OUT: nodes, splits, tables, and the number of splits in `team`; the step is
+    OVER, or REDUCE if threads are to come back when `pending` has been added up.
     """
     team = g.team
     n_tasks = 0
@@ -285,9 +373,9 @@ def grow(g, layout, how, worker, unit, level):
     while not atomic_load(team, LEAVE):
         task = _take(team)
         if task < 0 and worker == 0 and atomic_load(team, DONE) == n_tasks:
-            n_tasks = next_step(g, layout, how, unit, level)
+            n_tasks = _plan_step(g, layout, settings, unit, level, pending)
             atomic_store(team, DONE, 0)
-            if team[STEP] == OVER:
+            if team[STEP] in (REDUCE, OVER):
                 atomic_store(team, LEAVE, 1)
             elif n_tasks > 0:
                 # The first task is the leader's.
@@ -295,14 +383,7 @@ def grow(g, layout, how, worker, unit, level):
                 atomic_store(team, TICKET, (n_tasks << _TICKET_BITS) + 1)
         if task >= 0:
             looks = 0
-            step = team[STEP]
-            if step in (SEARCH, RECOUNT):
-                _do_block(g, layout, how, step == RECOUNT, task, worker)
-            elif step == SEARCH_LEVEL:
-                if level is not None:
-                    _do_level(g, layout, level, task, worker)
-            else:
-                _do_part(g, layout, step, task, worker)
+            _do_task(g, layout, settings, task, worker, level, pending)
             atomic_add(team, DONE, 1)
         else:
             pause()

@@ -101,11 +101,9 @@ def _scan_counted(
 
 
 @kernel
-def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rules, floats, ints):
-    """The best cut of each numeric feature of a block: gains in floats[0], then bins, kinds."""
-    gains, sums, bins, kinds, others, counted = (
-        floats[0], ints[0], ints[1], ints[2], ints[3], ints[4]
-    )  # fmt: skip
+def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rules, gains, ints):
+    """The best cut of each numeric feature of a block: its gain; its bin and kind in `ints`."""
+    sums, bins, kinds, others, counted = ints[0], ints[1], ints[2], ints[3], ints[4]
     at_least, l2, fewest = rules[AT_LEAST], rules[L2], np.int64(rules[FEWEST])
     for f in range(16):
         gains[f] = 0.0
@@ -249,14 +247,13 @@ def _scan_categories(
 
 @kernel
 def _scan_block_carefully(
-    histogram, counts, exact, block, layout, total, n_rows, rules, bounds, floats, ints
+    histogram, counts, exact, block, layout, total, n_rows, rules, bounds, gains, ints, order
 ):  # fmt: skip
     """As `_scan_block`, under all rules: exact counts, monotone features, categories."""
-    order = ints[3:].reshape(256)
     lost = _lost_by_bounds(total, rules[L2], bounds)
     for f in range(16):
         feature = layout.features[block * 16 + f]
-        floats[0, f] = 0.0
+        gains[f] = 0.0
         if feature < 0:
             continue
         if layout.kinds[feature] == CATEGORICAL:
@@ -270,7 +267,7 @@ def _scan_block_carefully(
                 histogram, counts, exact, f, layout.n_bins[feature], missing, total, n_rows, rules,
                 layout.signs[feature], bounds, lost
             )  # fmt: skip
-        floats[0, f] = found[0]
+        gains[f] = found[0]
         ints[1, f] = found[1]
         ints[2, f] = found[2]
 
@@ -317,38 +314,36 @@ def own_term(total, l2):
 
 
 @kernel
-def middle_of_children(total, left_total, l2, low, high):
-    """Where a monotone split parts the values of its children: at the mean of the two."""
-    middle = 0.0
-    for part in (left_total, total - left_total):
-        weight = np.float64(part & 0xFFFFFFFF) + l2
-        value = np.float64(part >> 32) / weight if weight > 0 else 0.0
-        middle += min(max(value, low), high) / 2
-    return middle
+def value_between(total, l2, low, high):
+    """The value of a node within bounds, in units."""
+    weight = np.float64(total & 0xFFFFFFFF) + l2
+    value = np.float64(total >> 32) / weight if weight > 0 else 0.0
+    return min(max(value, low), high)
 
 
 @kernel
 def search_block(
-    histogram, counts, exact, block, total, n_rows, rules, bounds, careful, layout, allowed, key,
-    floats, ints, out, table
+    histogram, counts, exact, block, total, n_rows, rules, bounds, has_monotone, layout, allowed,
+    key, gains, ints, order, out, table
 ):  # fmt: skip
     """The best cut of a block: what it is compared by, and its gain, or 0.
 
     Its place, its bin and the packed sum that goes left are written to `out`, and which codes go
     left to `table`. `key` is what the noise of the node is drawn by.
     """
-    if careful or layout.block_kinds[block] == CATEGORICAL:
+    if has_monotone or layout.block_kinds[block] == CATEGORICAL:
         _scan_block_carefully(
-            histogram, counts, exact, block, layout, total, n_rows, rules, bounds, floats, ints
+            histogram, counts, exact, block, layout, total, n_rows, rules, bounds, gains, ints,
+            order
         )  # fmt: skip
     else:
         _scan_block(
             histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
-            n_rows, rules, floats, ints
+            n_rows, rules, gains, ints
         )  # fmt: skip
     shown, gain = _choose(
         block, layout.features, allowed, own_term(total, rules[L2]), 0.0, rules[NOISE], key,
-        floats[0], ints[1], ints[2], out
+        gains, ints[1], ints[2], out
     )  # fmt: skip
     if out[0] >= 0:
         column, n_bins = out[0] % 16, layout.n_bins[layout.features[out[0]]]
@@ -422,7 +417,7 @@ def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
 
 
 @kernel
-def best_of_gains(gains, before, block, layout, allowed, noise, key, floats, ints, out, table):
+def best_of_gains(gains, before, block, layout, allowed, noise, key, best, ints, out, table):
     """The best cut of a block by summed gains; see `_choose` and `search_block`.
 
     Where nothing was missing in training, a missing value goes with the majority of the bins.
@@ -430,15 +425,15 @@ def best_of_gains(gains, before, block, layout, allowed, noise, key, floats, int
     n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
     for f in range(16):
         feature = layout.features[block * 16 + f]
-        floats[0, f] = 0.0
+        best[f] = 0.0
         for kind in range(n_kinds):
             for b in range(layout.n_bins[feature] if feature >= 0 else 0):
-                if gains[kind, b, f] > floats[0, f]:
-                    floats[0, f] = gains[kind, b, f]
+                if gains[kind, b, f] > best[f]:
+                    best[f] = gains[kind, b, f]
                     ints[1, f] = b
                     ints[2, f] = kind
     shown, gain = _choose(
-        block, layout.features, allowed, 0.0, before, noise, key, floats[0], ints[1], ints[2], out
+        block, layout.features, allowed, 0.0, before, noise, key, best, ints[1], ints[2], out
     )
     if out[0] >= 0:
         feature = layout.features[out[0]]

@@ -1,4 +1,8 @@
-"""The steps of growing a tree, as the leader of a team plans them; others do the work."""
+"""The steps of growing a tree node by node, as the leader plans them; others do the work.
+
+`levels.py` has those of an oblivious tree. `pending` is None unless rows are spread over several
+growers, and then the table of what is to be added up over them: see `exchange.py`.
+"""
 
 # mypy: disable-error-code="assignment"
 # (Numba gives the variables of kernels their types.)
@@ -9,28 +13,23 @@ import numpy as np
 
 from rankgrove._jit import kernel
 from rankgrove.trees.binning import PLAIN
-from rankgrove.trees.search import (
-    FEWEST,
-    L2,
-    MAX_DEPTH,
-    middle_of_children,
-    node_rules,
-    sum_left,
-)
+from rankgrove.trees.search import FEWEST, L2, MAX_DEPTH, node_rules, own_term, value_between
 from rankgrove.trees.team import (
     BEGIN,
     BIN,
-    BY_PARTS,
+    BOTH,
     COUNT,
+    COUNT_ROWS,
     DEPTH,
     DIVIDE,
+    DUE,
     END,
+    FINISH,
     GAIN,
-    HAS_SUMMED,
     HIGH,
-    LEAFWISE,
     LEFT,
     LEFT_AT,
+    LEFT_SIDE,
     LEFT_SUM,
     LEFT_TOTAL,
     LEVEL_END,
@@ -38,22 +37,30 @@ from rankgrove.trees.team import (
     N_FREE,
     N_LEFT,
     N_PARTS,
+    N_PENDING,
     N_SPLITS,
+    NEITHER,
     NODE,
-    OBLIVIOUS,
     OTHER,
     OVER,
     PART_ROWS,
+    PENDING_COUNT,
+    PENDING_NODE,
+    PENDING_SLOT,
+    PENDING_TOTAL,
     PLACE,
     PUT_BACK,
     RECOUNT,
+    REDUCE,
     RIGHT_AT,
+    RIGHT_SIDE,
     SEARCH,
-    SEARCH_LEVEL,
     SLOT,
     START,
     STEP,
     SUM,
+    SUM_SIDE,
+    SUM_SLOT,
     SUMMED,
     SUMS_LEFT,
     TOTAL,
@@ -61,74 +68,20 @@ from rankgrove.trees.team import (
 
 
 @kernel
-def _set_rules(team, nodes, rules, own_rules):
-    """The rules for the nodes that are searched."""
-    for side in range(2):
-        at = team[OTHER] if side else team[SUMMED]
-        if at >= 0:
-            curvature = np.float64(nodes[at, TOTAL] & 0xFFFFFFFF)
-            node_rules(rules, curvature, nodes[at, COUNT], own_rules[side])
+def begin(g, settings):
+    """Plan to sum the root."""
+    team = g.team
+    cut_into_parts(team, g.nodes[0], settings.part_rows)
+    team[N_FREE] = len(g.free) - 1
+    team[SUMMED] = 0
+    team[OTHER] = -1
+    team[SUM_SIDE] = BOTH
+    team[SUM_SLOT] = g.nodes[0, SLOT]
+    team[LEVEL_END] = 1
 
 
 @kernel
-def _set_cut(node, values, table, found_gains, found_cuts, found_tables, features, l2, unit):
-    """Give a node the best of the cuts that were found in its blocks."""
-    force = np.float64(node[TOTAL] >> 32)
-    weight = np.float64(node[TOTAL] & 0xFFFFFFFF) + l2
-    own = force * force / weight if weight > 0 else 0.0
-    best = 0.0
-    true_gain = 0.0
-    best_block = -1
-    for block in range(len(found_gains)):
-        gain = found_gains[block, 0]
-        place = found_cuts[block, 0]
-        if gain > best or (gain == best > 0.0 and features[place] < features[node[PLACE]]):
-            best = gain
-            true_gain = found_gains[block, 2]
-            best_block = block
-            node[PLACE] = place
-    if best_block >= 0:
-        node[BIN] = found_cuts[best_block, 1]
-        node[LEFT_TOTAL] = found_cuts[best_block, 2]
-        table[:] = found_tables[best_block]
-    # A gain in the last digits of its own terms is none.
-    values[GAIN] = (true_gain - own) * unit if true_gain > own * (1.0 + 1e-12) else 0.0
-
-
-@kernel
-def _release(team, nodes, node_floats, free, kept_rows, growth):
-    """Free the histograms of nodes that will not be split, or that are small.
-
-    To read those of a small node from memory takes longer than to sum its rows again.
-    """
-    for at in (team[SUMMED], team[OTHER]):
-        if at < 0 or nodes[at, SLOT] < 0:
-            continue
-        unwanted = growth != OBLIVIOUS and node_floats[at, GAIN] <= 0.0
-        if unwanted or nodes[at, COUNT] <= kept_rows:
-            free[team[N_FREE]] = nodes[at, SLOT]
-            team[N_FREE] += 1
-            nodes[at, SLOT] = -1
-
-
-@kernel
-def _next_node(nodes, node_floats, n_nodes, leafwise):
-    """The node to split next, or -1: the one of the largest gain, or the highest one."""
-    best = -1
-    for at in range(n_nodes):
-        if nodes[at, LEFT] != 0 or node_floats[at, GAIN] <= 0.0:
-            continue
-        if best < 0:
-            best = at
-        elif leafwise:
-            best = at if node_floats[at, GAIN] > node_floats[best, GAIN] else best
-        else:
-            best = at if nodes[at, DEPTH] < nodes[best, DEPTH] else best
-    return best
-
-
-@kernel
-def _make_parts(team, node, most):
+def cut_into_parts(team, node, most):
     """Cut the rows of a node into parts for the team."""
     n_rows = node[END] - node[START]
     team[PART_ROWS] = min(max((n_rows + 15) // 16, most // 8), most)
@@ -136,220 +89,325 @@ def _make_parts(team, node, most):
 
 
 @kernel
-def _place_parts(team, node, parts):
-    """Where the rows of divided parts go; returns how many go left in all."""
+def take_slot(team, free):
+    """The number of a histogram that is free, which it is no more."""
+    team[N_FREE] -= 1
+    return free[team[N_FREE]]
+
+
+@kernel
+def free_slot(team, free, slot):
+    """Free a histogram, if it is one."""
+    if slot >= 0:
+        free[team[N_FREE]] = slot
+        team[N_FREE] += 1
+
+
+@kernel
+def release(team, nodes, node_floats, free, kept_rows):
+    """Free the histograms of searched nodes that will not be split, or that are small.
+
+    To read those of a small node from memory takes longer than to sum its rows again.
+    """
+    for at in (team[SUMMED], team[OTHER]):
+        if at >= 0 and (node_floats[at, GAIN] <= 0.0 or nodes[at, COUNT] <= kept_rows):
+            free_slot(team, free, nodes[at, SLOT])
+            nodes[at, SLOT] = -1
+
+
+@kernel
+def set_cut(g, side, at, own, features, unit):
+    """Give a node the best of the cuts that were found in its blocks; `own` is its own term."""
+    node = g.nodes[at]
+    best = 0.0
+    best_block = -1
+    for block in range(len(g.block_gains)):
+        shown = g.block_gains[block, side, 0]
+        place = g.block_cuts[block, side, 0]
+        if shown > best or (shown == best > 0.0 and features[place] < features[node[PLACE]]):
+            best = shown
+            best_block = block
+            node[PLACE] = place
+    gain = 0.0
+    if best_block >= 0:
+        gain = g.block_gains[best_block, side, 1]
+        node[BIN] = g.block_cuts[best_block, side, 1]
+        node[LEFT_TOTAL] = g.block_cuts[best_block, side, 2]
+        g.tables[at] = g.block_tables[best_block, side]
+    # A gain in the last digits of its own terms is none.
+    g.node_floats[at, GAIN] = (gain - own) * unit if gain > own * (1.0 + 1e-12) else 0.0
+
+
+@kernel
+def place_parts(team, node, parts):
+    """Where the rows of divided parts go; returns how many go left in all, and their packed sum."""
     n_left = np.int64(0)
     left_total = np.int64(0)
     for part in range(team[N_PARTS]):
         parts[part, LEFT_AT] = node[START] + n_left
         n_left += parts[part, N_LEFT]
-        if team[SUMS_LEFT]:
-            left_total += parts[part, LEFT_SUM]
-    if team[SUMS_LEFT]:
-        node[LEFT_TOTAL] = left_total
+        left_total += parts[part, LEFT_SUM] if team[SUMS_LEFT] else 0
     for part in range(team[N_PARTS]):
         # Rows of the parts before, less those that went left, stand after all left ones.
         before = part * team[PART_ROWS] - (parts[part, LEFT_AT] - node[START])
         parts[part, RIGHT_AT] = node[START] + n_left + before
-    return n_left
+    return n_left, left_total
 
 
 @kernel
-def _make_children(nodes, node_floats, at, left, n_left, sign, l2):
-    """Two new nodes, with the bounds that a monotone split sets them."""
-    node = nodes[at]
-    left_total = node[LEFT_TOTAL]
-    node[LEFT] = left
+def make_children(g, at, n_left):
+    """Two new nodes, of which so many rows go left here; their sums are not set."""
+    node, nodes, split = g.nodes[at], g.nodes, g.team[N_SPLITS]
+    node[LEFT] = 2 * split + 1
     middle = node[START] + n_left
-    for child in (left, left + 1):
-        nodes[child, START] = node[START] if child == left else middle
-        nodes[child, END] = middle if child == left else node[END]
-        nodes[child, COUNT] = n_left if child == left else node[COUNT] - n_left
-        nodes[child, TOTAL] = left_total if child == left else node[TOTAL] - left_total
+    for side in range(2):
+        child = node[LEFT] + side
+        nodes[child, START] = middle if side else node[START]
+        nodes[child, END] = node[END] if side else middle
         nodes[child, DEPTH] = node[DEPTH] + 1
         nodes[child, SLOT] = -1
         nodes[child, PLACE] = -1
         nodes[child, LEFT] = 0
-        node_floats[child, GAIN] = 0.0
-        node_floats[child, LOW] = node_floats[at, LOW]
-        node_floats[child, HIGH] = node_floats[at, HIGH]
-    if sign != 0:
-        low, high = node_floats[at, LOW], node_floats[at, HIGH]
-        value = middle_of_children(node[TOTAL], left_total, l2, low, high)
-        node_floats[left, HIGH if sign > 0 else LOW] = value
-        node_floats[left + 1, LOW if sign > 0 else HIGH] = value
+        g.node_floats[child] = g.node_floats[at]
+        g.node_floats[child, GAIN] = 0.0
+    g.splits[split] = at
+    g.team[N_SPLITS] += 1
 
 
 @kernel
-def _plan_children(team, nodes, free, rules, growth, max_leaves, few_rows, kept_rows):
-    """Which child is summed, how, and where; or none, if neither may be split."""
+def set_children(g, at, n_left, sign):
+    """The sums of two children, of which so many rows of all went left, and their bounds.
+
+    A monotone cut parts the values of its children half-way between the two.
+    """
+    node, nodes = g.nodes[at], g.nodes
+    left, right = node[LEFT], node[LEFT] + 1
+    nodes[left, COUNT] = n_left
+    nodes[left, TOTAL] = node[LEFT_TOTAL]
+    nodes[right, COUNT] = node[COUNT] - n_left
+    nodes[right, TOTAL] = node[TOTAL] - node[LEFT_TOTAL]
+    if sign != 0:
+        low, high, l2 = g.node_floats[at, LOW], g.node_floats[at, HIGH], g.rules[L2]
+        border = 0.0
+        for child in (left, right):
+            border += value_between(nodes[child, TOTAL], l2, low, high) / 2
+        g.node_floats[left, HIGH if sign > 0 else LOW] = border
+        g.node_floats[right, LOW if sign > 0 else HIGH] = border
+
+
+@kernel
+def plan_sums_by_rows(g, settings, wanted):
+    """Which child is summed, how, and where: the one with fewer rows; or none, if none is wanted.
+
+    Its histogram is new, if it has enough rows; the larger one's is in the parent's place.
+    """
+    team, nodes = g.team, g.nodes
     left = nodes[team[NODE], LEFT]
     right = left + 1
-    n_left, n_right = nodes[left, COUNT], nodes[right, COUNT]
     slot = nodes[team[NODE], SLOT]
-    # (With one cut a level the depth is what ends a tree.)
-    full = growth != OBLIVIOUS and team[N_SPLITS] + 1 >= max_leaves
-    wanted = not full and nodes[left, DEPTH] < rules[MAX_DEPTH]
-    team[BY_PARTS] = 0
-    if not wanted or max(n_left, n_right) < 2 * rules[FEWEST]:
-        team[SUMMED] = -1
-        if slot >= 0:
-            free[team[N_FREE]] = slot
-            team[N_FREE] += 1
+    team[SUM_SIDE] = NEITHER
+    team[SUMMED] = -1
+    team[OTHER] = -1
+    if not wanted or max(nodes[left, COUNT], nodes[right, COUNT]) < 2 * g.rules[FEWEST]:
+        free_slot(team, g.free, slot)
         return
-    small, large = (left, right) if n_left <= n_right else (right, left)
-    # The smaller child's histogram is new, if any; the larger one's is in the parent's place.
+    side = LEFT_SIDE if nodes[left, COUNT] <= nodes[right, COUNT] else RIGHT_SIDE
+    small, large = (left, right) if side == LEFT_SIDE else (right, left)
     nodes[large, SLOT] = slot
-    if min(n_left, n_right) > kept_rows:
-        team[N_FREE] -= 1
-        nodes[small, SLOT] = free[team[N_FREE]]
+    if nodes[small, COUNT] > settings.kept_rows:
+        nodes[small, SLOT] = take_slot(team, g.free)
     team[SUMMED] = small
     team[OTHER] = large
-    team[BY_PARTS] = nodes[small, END] - nodes[small, START] > few_rows
+    if nodes[small, END] - nodes[small, START] > settings.few_rows:
+        team[SUM_SIDE] = side
+        team[SUM_SLOT] = nodes[small, SLOT]
 
 
 @kernel
-def _after_division(g, layout, how):
-    """Make the children of a divided node, or have its cut searched again: the next step."""
-    team, nodes = g.team, g.nodes
-    at = team[NODE]
-    node = nodes[at]
-    n_rows = node[COUNT]
-    n_left = _place_parts(team, node, g.parts)
-    if how.growth != OBLIVIOUS and min(n_left, n_rows - n_left) < g.rules[FEWEST]:
-        node[PLACE] = -1
-        team[SUMMED] = at
-        team[OTHER] = -1
-        _set_rules(team, nodes, g.rules, g.own_rules)
-        return RECOUNT
-    split = team[N_SPLITS]
-    feature = layout.features[node[PLACE]]
-    if how.growth != OBLIVIOUS and layout.kinds[feature] == PLAIN:
-        # Nothing was missing here in training: a missing value goes with the majority.
-        g.tables[at, 255] = 2 * n_left >= n_rows
-    _make_children(
-        nodes, g.node_floats, at, 2 * split + 1, n_left, layout.signs[feature], g.rules[L2]
-    )
-    g.splits[split] = at
-    team[N_SPLITS] += 1
-    _plan_children(
-        team, nodes, g.free, g.rules, how.growth, how.max_leaves, how.few_rows, how.kept_rows
-    )
-    return PUT_BACK
+def plan_sums_by_curvature(g, at, wanted):
+    """Which child is summed while rows are divided, and where: the one with less curvature.
+
+    How many rows go left of all growers is not known before.
+    """
+    team, node = g.team, g.nodes[at]
+    team[SUM_SIDE] = NEITHER
+    team[SUM_SLOT] = -1
+    if wanted and node[COUNT] >= 2 * g.rules[FEWEST]:
+        left = node[LEFT_TOTAL] & 0xFFFFFFFF
+        team[SUM_SIDE] = LEFT_SIDE if 2 * left <= node[TOTAL] & 0xFFFFFFFF else RIGHT_SIDE
+        team[SUM_SLOT] = take_slot(team, g.free)
 
 
 @kernel
-def _choose(g, layout, how):
-    """Choose a node to split and prepare its division: the next step, OVER if there is none."""
+def give_slots(g):
+    """Give the children of a divided node the histogram that was summed, and their parent's."""
     team, nodes = g.team, g.nodes
-    if team[N_SPLITS] + 1 >= how.max_leaves:
+    left, slot = nodes[team[NODE], LEFT], nodes[team[NODE], SLOT]
+    team[SUMMED] = -1
+    team[OTHER] = -1
+    if team[SUM_SIDE] == NEITHER:
+        free_slot(team, g.free, slot)
+        return
+    team[SUMMED] = left if team[SUM_SIDE] == LEFT_SIDE else left + 1
+    team[OTHER] = 2 * left + 1 - team[SUMMED]
+    nodes[team[SUMMED], SLOT] = team[SUM_SLOT]
+    nodes[team[OTHER], SLOT] = slot
+
+
+@kernel
+def add_pending(team, pending, slot, at, count, total):
+    """Note sums that are to be added up over all growers."""
+    entry = pending[team[N_PENDING]]
+    entry[PENDING_SLOT] = slot
+    entry[PENDING_NODE] = at
+    entry[PENDING_COUNT] = count
+    entry[PENDING_TOTAL] = total
+    team[N_PENDING] += 1
+
+
+@kernel
+def take_root(g, pending):
+    """The number of rows of the root and their packed sum, of all growers."""
+    g.nodes[0, COUNT] = pending[0, PENDING_COUNT]
+    g.nodes[0, TOTAL] = pending[0, PENDING_TOTAL]
+    g.team[N_PENDING] = 0
+
+
+@kernel
+def _set_rules(g):
+    """The rules for the nodes that are searched."""
+    for side in range(2):
+        at = g.team[OTHER] if side else g.team[SUMMED]
+        if at >= 0:
+            curvature = np.float64(g.nodes[at, TOTAL] & 0xFFFFFFFF)
+            node_rules(g.rules, curvature, g.nodes[at, COUNT], g.side_rules[side])
+
+
+@kernel
+def _node_to_split(nodes, node_floats, n_nodes, best_first):
+    """The node to split next, or -1: the one of the largest gain, or the highest one."""
+    best = -1
+    for at in range(n_nodes):
+        if nodes[at, LEFT] != 0 or node_floats[at, GAIN] <= 0.0:
+            continue
+        if best < 0:
+            best = at
+        elif best_first:
+            best = at if node_floats[at, GAIN] > node_floats[best, GAIN] else best
+        else:
+            best = at if nodes[at, DEPTH] < nodes[best, DEPTH] else best
+    return best
+
+
+@kernel
+def _wants_children(g, settings, n_splits, depth):
+    """Whether children at this depth, after so many splits, may be split themselves."""
+    return n_splits + 1 < settings.max_leaves and depth < g.rules[MAX_DEPTH]
+
+
+@kernel
+def _choose(g, settings, pending):
+    """Choose a node to split and plan its division: the next step, OVER if there is none."""
+    team, nodes = g.team, g.nodes
+    if team[N_SPLITS] + 1 >= settings.max_leaves:
         return OVER
-    at = _next_node(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, how.growth == LEAFWISE)
+    at = _node_to_split(nodes, g.node_floats, 2 * team[N_SPLITS] + 1, settings.best_first)
     if at < 0:
         return OVER
     team[NODE] = at
-    _make_parts(team, nodes[at], how.part_rows)
+    team[SUM_SIDE] = NEITHER
+    if pending is not None:
+        wanted = _wants_children(g, settings, team[N_SPLITS] + 1, nodes[at, DEPTH] + 1)
+        plan_sums_by_curvature(g, at, wanted)
+    cut_into_parts(team, nodes[at], settings.part_rows)
     return DIVIDE
 
 
 @kernel
-def _set_level(g, layout, unit):
-    """Give all nodes of a level the cut that gains most; whether there is one."""
-    team, nodes = g.team, g.nodes
-    first, last = team[N_SPLITS], team[LEVEL_END]
-    top = nodes[first]
-    total = top[TOTAL]
-    # Sums of gains are compared with nothing.
-    top[TOTAL] = 0
-    _set_cut(
-        top, g.node_floats[first], g.tables[first], g.found_gains[:, 0:], g.found_cuts[:, 0],
-        g.found_tables[:, 0], layout.features, 1.0, unit
-    )  # fmt: skip
-    top[TOTAL] = total
-    gain = g.node_floats[first, GAIN] / (last - first)
-    for at in range(first, last):
-        g.node_floats[at, GAIN] = gain
-        nodes[at, PLACE] = top[PLACE]
-        nodes[at, BIN] = top[BIN]
-        g.tables[at] = g.tables[first]
-    return gain > 0.0
+def _after_division(g, layout, settings, pending):
+    """Make the children of a divided node, or have its cut searched again: the next step."""
+    team, at = g.team, g.team[NODE]
+    node = g.nodes[at]
+    n_here, _ = place_parts(team, node, g.parts)
+    n_left = n_here
+    if pending is not None:
+        n_left = pending[0, PENDING_COUNT]
+        team[N_PENDING] = 0
+    if min(n_left, node[COUNT] - n_left) < g.rules[FEWEST]:
+        node[PLACE] = -1
+        team[SUMMED] = at
+        team[OTHER] = -1
+        if pending is not None and team[SUM_SIDE] != NEITHER:
+            free_slot(team, g.free, team[SUM_SLOT])
+            team[SUM_SIDE] = NEITHER
+        _set_rules(g)
+        return RECOUNT if pending is None else COUNT_ROWS
+    feature = layout.features[node[PLACE]]
+    if layout.kinds[feature] == PLAIN:
+        # Nothing was missing here in training: a missing value goes with the majority.
+        g.tables[at, 255] = 2 * n_left >= node[COUNT]
+    make_children(g, at, n_here)
+    set_children(g, at, n_left, layout.signs[feature])
+    if pending is None:
+        wanted = _wants_children(g, settings, team[N_SPLITS], node[DEPTH] + 1)
+        plan_sums_by_rows(g, settings, wanted)
+    else:
+        give_slots(g)
+        team[SUM_SIDE] = NEITHER
+    return PUT_BACK
 
 
 @kernel
-def _next_of_level(g, layout, how):
-    """Divide the next node of a level, or search the next level: the next step."""
-    team, nodes = g.team, g.nodes
-    while team[N_SPLITS] < team[LEVEL_END]:
-        at = team[N_SPLITS]
-        place, slot = nodes[at, PLACE], nodes[at, SLOT]
-        if nodes[at, COUNT] > 0:
-            team[NODE] = at
-            # Where no histogram is kept, what goes left is summed with the division.
-            team[SUMS_LEFT] = slot < 0
-            if slot >= 0:
-                nodes[at, LEFT_TOTAL] = sum_left(
-                    g.histograms[slot, place // 16], place % 16,
-                    layout.n_bins[layout.features[place]], g.tables[at]
-                )  # fmt: skip
-            _make_parts(team, nodes[at], how.part_rows)
-            return DIVIDE
-        # Without rows, and so are its children.
-        nodes[at, LEFT_TOTAL] = 0
-        _make_children(nodes, g.node_floats, at, 2 * at + 1, 0, 0.0, 0.0)
-        g.splits[at] = at
-        team[N_SPLITS] += 1
-    team[LEVEL_END] = 2 * team[LEVEL_END] + 1
-    return SEARCH_LEVEL if nodes[team[N_SPLITS], DEPTH] < g.rules[MAX_DEPTH] else OVER
+def _exchange_first(g, step, pending):
+    """What is due before the plan goes on with sums over all growers: the next step, or -1."""
+    team = g.team
+    if step == SUM or (step == DIVIDE and team[SUM_SIDE] != NEITHER):
+        team[DUE] = step
+        return FINISH
+    if step in (DIVIDE, COUNT_ROWS):
+        team[DUE] = step
+    elif step != FINISH:
+        return -1
+    if team[DUE] == SUM:
+        add_pending(team, pending, team[SUM_SLOT], 0, g.nodes[0, COUNT], g.nodes[0, TOTAL])
+    elif team[DUE] == DIVIDE:
+        n_left, _ = place_parts(team, g.nodes[team[NODE]], g.parts)
+        slot = -1 if team[SUM_SIDE] == NEITHER else team[SUM_SLOT]
+        add_pending(team, pending, slot, team[NODE], n_left, 0)
+    else:
+        add_pending(team, pending, g.free[team[N_FREE] - 1], team[NODE], 0, 0)
+    return REDUCE
 
 
 @kernel
-def _has_sums_to_make(team, nodes, growth):
-    """Whether children are to be searched, or their histograms to be made and kept."""
-    if team[SUMMED] < 0:
-        return False
-    return growth != OBLIVIOUS or nodes[team[OTHER], SLOT] >= 0
-
-
-@kernel
-def next_step(g, layout, how, unit, level):
-    """What follows the step that is done: the number of its tasks."""
+def next_of_leaves(g, layout, settings, unit, pending):
+    """What follows the step that is done, where one node is split after the other."""
     team = g.team
     step = team[STEP]
+    if pending is not None:
+        due = _exchange_first(g, step, pending)
+        if due >= 0:
+            return due
+        if step == REDUCE:
+            step = team[DUE]
+            if step == SUM:
+                take_root(g, pending)
+            elif step == COUNT_ROWS:
+                team[N_PENDING] = 0
+                return RECOUNT
     if step == BEGIN:
-        _make_parts(team, g.nodes[0], how.part_rows)
-        team[N_FREE] = len(g.free) - 1
-        team[OTHER] = -1
-        team[BY_PARTS] = 1
-        team[LEVEL_END] = 1
-        step = SUM
-    elif step == SEARCH_LEVEL:
-        if level is not None:
-            step = _next_of_level(g, layout, how) if _set_level(g, layout, unit) else OVER
-    elif how.growth == OBLIVIOUS and step == SUM:
-        step = SEARCH_LEVEL
-    elif step == DIVIDE:
-        step = _after_division(g, layout, how)
-    elif step == SUM or (step == PUT_BACK and _has_sums_to_make(team, g.nodes, how.growth)):
-        _set_rules(team, g.nodes, g.rules, g.own_rules)
-        step = SEARCH
-    else:
-        if step != PUT_BACK:
-            for side in range(2):
-                at = team[OTHER] if side else team[SUMMED]
-                if at >= 0 and how.growth != OBLIVIOUS:
-                    _set_cut(
-                        g.nodes[at], g.node_floats[at], g.tables[at], g.found_gains[:, side:],
-                        g.found_cuts[:, side], g.found_tables[:, side], layout.features,
-                        g.rules[L2], unit
-                    )  # fmt: skip
-            _release(team, g.nodes, g.node_floats, g.free, how.kept_rows, how.growth)
-        if level is None:
-            step = _choose(g, layout, how)
-        else:
-            step = _next_of_level(g, layout, how)
-    if step in (SUM, PUT_BACK):
-        for worker in range(len(g.cycles)):
-            team[HAS_SUMMED + worker] = 0
-    team[STEP] = step
-    by_block = step in (SEARCH, RECOUNT, SEARCH_LEVEL)
-    return len(layout.block_bins) if by_block else team[N_PARTS]
+        begin(g, settings)
+        return SUM
+    if step == DIVIDE:
+        return _after_division(g, layout, settings, pending)
+    if step == SUM or (step == PUT_BACK and team[SUMMED] >= 0):
+        _set_rules(g)
+        return SEARCH
+    if step != PUT_BACK:
+        for side in range(2):
+            at = team[OTHER] if side else team[SUMMED]
+            if at >= 0:
+                own = own_term(g.nodes[at, TOTAL], g.rules[L2])
+                set_cut(g, side, at, own, layout.features, unit)
+        release(team, g.nodes, g.node_floats, g.free, settings.kept_rows)
+    return _choose(g, settings, pending)

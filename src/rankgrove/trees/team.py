@@ -1,4 +1,7 @@
-"""What a team of threads works on while it grows a tree: all arrays, and what their columns are."""
+"""What a team of threads works on while it grows a tree: all arrays, and what their columns are.
+
+`docs/architecture.md` has a table of who writes each array in which step.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,30 @@ GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 
 # The places of what a team shares, each written often on a cache line of its own: tasks still to
 # take, tasks done, whether threads are to leave. Then what the tasks are: the step that they make
-# up; the node that is divided; the one that is summed, and its sibling or -1; whether it is summed
-# by parts of its rows; the number and the size of the parts. Then what the leader keeps in mind:
-# splits so far, free histograms; of a level of an oblivious tree, where it ends; whether what goes
-# left is summed while rows are divided; what noise is drawn by. The rest is one per thread: whether
-# it has begun a histogram.
+# up; the node that is divided; the one that is searched, and its sibling or -1; which of the rows
+# that are divided are summed by their parts, and in which histogram; whether the packed sum of
+# those that go left is, too; the number and the size of the parts. Then what the leader remembers:
+# splits so far, free histograms, where a level ends, what noise is drawn by; the step whose sums
+# are added up over growers, and how many of them. The rest is one per thread: whether it has begun
+# a histogram.
 TICKET, DONE, LEAVE = 0, 8, 16
-STEP, NODE, SUMMED, OTHER, BY_PARTS, N_PARTS, PART_ROWS = range(24, 31)
-N_SPLITS, N_FREE, LEVEL_END, SUMS_LEFT, KEY = range(31, 36)
+STEP, NODE, SUMMED, OTHER, SUM_SIDE, SUM_SLOT, SUMS_LEFT, N_PARTS, PART_ROWS = range(24, 33)
+N_SPLITS, N_FREE, LEVEL_END, KEY, DUE, N_PENDING = range(33, 39)
 HAS_SUMMED = 40
+
+# Which of the rows that are divided are summed by their parts.
+NEITHER, LEFT_SIDE, RIGHT_SIDE, BOTH = range(4)
 
 # The steps: sum the root, part by part; search it, or two children, block by block; divide the rows
 # of a node, part by part; search it again with its rows counted, if that leaves a child too small;
 # or put its rows back in order, and sum those of the smaller child if there are many. In an
-# oblivious tree the histograms of children are only made, and then a whole level is searched. A
-# step may have no tasks; the tree is grown when the step is OVER.
-BEGIN, SUM, SEARCH, DIVIDE, RECOUNT, PUT_BACK, SEARCH_LEVEL, OVER = range(8)
-
-# How a tree grows: the best node next, the highest one next, or one cut a level.
-LEAFWISE, DEPTHWISE, OBLIVIOUS = range(3)
+# oblivious tree the histograms of children are only finished, and then a whole level is searched.
+# With several growers, histograms are finished and rows counted before they are searched, and
+# threads leave at REDUCE, to come back when the sums are those of all growers. A step may have no
+# tasks; the tree is grown when the step is OVER.
+(
+    BEGIN, SUM, FINISH, SEARCH, DIVIDE, COUNT_ROWS, RECOUNT, PUT_BACK, SEARCH_LEVEL, REDUCE, OVER,
+) = range(11)  # fmt: skip
 
 # Where the cycles of a thread went.
 DIVIDING, SUMMING, SCANNING, N_CYCLES = 0, 1, 2, 8
@@ -43,6 +51,10 @@ DIVIDING, SUMMING, SCANNING, N_CYCLES = 0, 1, 2, 8
 # The columns of the table of parts: how many rows go left, where those and the others go, and the
 # packed sum of those that go left.
 N_LEFT, LEFT_AT, RIGHT_AT, LEFT_SUM, N_PART_INTS = range(5)
+
+# The columns of the table of pending sums: a histogram or -1; the node that it is made for, the
+# root or one that is divided; rows, and their packed sum, of the root or that go left.
+PENDING_SLOT, PENDING_NODE, PENDING_COUNT, PENDING_TOTAL, N_PENDING_INTS = range(5)
 
 
 class Growing(NamedTuple):
@@ -52,7 +64,7 @@ class Growing(NamedTuple):
     ----------
     packed, ones, rows, spare, allowed, rules
         Of the tree: packed forces and curvatures, and ones in their place to count rows with; the
-        rows and room for as many, which features may be used, and the rules of splitting.
+        rows and scratch for as many, which features may be used, and the rules of splitting.
     columns, words
         The codes by feature, and by row as words of eight.
     histograms, partials, free
@@ -63,14 +75,15 @@ class Growing(NamedTuple):
         which they are split.
     parts
         How the rows of the node that is divided are cut into parts.
-    own_rules, found_gains, found_cuts, found_tables
-        Of the two nodes that are searched: their rules, and the best cut of each block; what they
-        are compared by comes first, then their gains. A cut is the place of its feature, the bin
-        and the packed sum that goes left, and which codes do.
+    side_rules, block_gains, block_cuts, block_tables
+        Of the two nodes that are searched: their rules, and the best cut of each block: what it is
+        compared by and its gain; the place of its feature, the bin and the packed sum that goes
+        left; and which codes do.
     team
         What threads tell each other.
-    codes, room, floats, ints, cycles
-        For each thread: codes of rows, a block of a histogram, numbers, and where its time went.
+    codes, scratch, scan_rules, scan_gains, scan_ints, orders, cycles
+        For each thread: codes of rows; a block of a histogram, the rules of its node, what is found
+        in it for each of its features, an order of categories; and where its time went.
     """
 
     packed: NDArray[np.int64]
@@ -89,23 +102,25 @@ class Growing(NamedTuple):
     tables: NDArray[np.uint8]
     splits: NDArray[np.int64]
     parts: NDArray[np.int64]
-    own_rules: NDArray[np.float64]
-    found_gains: NDArray[np.float64]
-    found_cuts: NDArray[np.int64]
-    found_tables: NDArray[np.uint8]
+    side_rules: NDArray[np.float64]
+    block_gains: NDArray[np.float64]
+    block_cuts: NDArray[np.int64]
+    block_tables: NDArray[np.uint8]
     team: NDArray[np.int64]
     codes: NDArray[np.uint64]
-    room: NDArray[np.int64]
-    floats: NDArray[np.float64]
-    ints: NDArray[np.int64]
+    scratch: NDArray[np.int64]
+    scan_rules: NDArray[np.float64]
+    scan_gains: NDArray[np.float64]
+    scan_ints: NDArray[np.int64]
+    orders: NDArray[np.int64]
     cycles: NDArray[np.int64]
 
 
-class How(NamedTuple):
+class Settings(NamedTuple):
     """What does not change: how trees grow, and how large the pieces of work are."""
 
-    careful: bool
-    growth: int
+    has_monotone: bool
+    best_first: bool
     max_leaves: int
     part_rows: int
     few_rows: int
