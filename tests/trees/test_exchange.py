@@ -1,0 +1,232 @@
+"""Growers that have the rows between them grow the tree of one grower with all rows."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from rankgrove.trees.binning import Bins, encode
+from rankgrove.trees.grower import Grower, TreeOptions
+from rankgrove.trees.quantise import quantise, units_of
+
+N_ROWS, N_FEATURES = 1500, 20
+
+
+class Board:
+    """Where threads leave numbers for each other, and wait until all have come."""
+
+    def __init__(self, size):
+        self.size, self.left, self.barrier = size, [None] * size, threading.Barrier(size)
+
+    def exchange(self, rank, mine):
+        self.left[rank] = mine
+        self.barrier.wait(timeout=120)
+        everybodys = list(self.left)
+        self.barrier.wait(timeout=120)
+        return everybodys
+
+
+class ThreadPeers:
+    """One of several growers, each in a thread of its own."""
+
+    def __init__(self, board, rank):
+        self.board, self.rank, self.size = board, rank, board.size
+        self.messages = []
+
+    def sum(self, numbers):
+        self.messages.append(len(numbers))
+        numbers[:] = np.sum(self.board.exchange(self.rank, numbers.copy()), axis=0)
+
+    def max(self, values):
+        values[:] = np.max(self.board.exchange(self.rank, values.copy()), axis=0)
+
+    def gather(self, message):
+        return self.board.exchange(self.rank, message)
+
+
+class Data:
+    """Rows in rising order of feature 0, so that a cut by it parts growers, not only rows."""
+
+    def __init__(self, seed=0, n_rows=N_ROWS, categorical=(), signs=None):
+        rng = np.random.default_rng(seed)
+        features = rng.normal(size=(n_rows, N_FEATURES))
+        features[:, 0] = np.sort(features[:, 0])
+        features[:, 7] = np.where(rng.random(n_rows) < 0.3, np.nan, features[:, 7])
+        features[:, 11] = np.where(rng.random(n_rows) < 0.7, np.nan, features[:, 11])
+        features[:, 13] = rng.integers(0, 9, n_rows)
+        features[:, 16] = rng.integers(0, 300, n_rows)
+        wild = np.nan_to_num(features)
+        forces = 2 * wild[:, 0] - wild[:, 7] + np.isnan(features[:, 11]) + (wild[:, 13] % 3 == 1)
+        self.features = features.astype(np.float32)
+        self.forces = forces + rng.normal(size=n_rows)
+        self.curvatures = 10.0 ** rng.uniform(-2, 0, n_rows)
+        self.bins = Bins.fit(self.features, 40, categorical=categorical)
+        self.units = units_of(self.forces, self.curvatures)
+        self.signs = np.zeros(N_FEATURES, np.int8)
+        for feature, sign in (signs or {}).items():
+            self.signs[feature] = sign
+
+    def grow(self, options, rows, peers=None, n_jobs=1, noise=(0.0, 0), n_trees=1):
+        """The tree of some rows, and their numbers in the order of its leaves."""
+        own = slice(rows.start, rows.stop)
+        matrix = encode(self.features[own], self.bins, by_feature=True)
+        packed, units = quantise(
+            self.forces[own], self.curvatures[own], 7, 1, first_row=rows.start, units=self.units
+        )
+        grower = Grower(
+            matrix, self.bins, options, signs=self.signs, n_jobs=n_jobs, peers=peers, part_rows=128
+        )  # fmt: skip
+        allowed = np.ones(N_FEATURES, np.bool_)
+        for _ in range(n_trees):
+            order = np.arange(len(rows), dtype=np.int32)
+            grown = grower.grow(packed, units, order, allowed, 0.1, 1.0, noise)
+        return grown, order + rows.start
+
+    def grow_together(self, options, bounds, n_jobs=1, **more):
+        """The trees and orders of growers that have the rows between these bounds."""
+        board = Board(len(bounds) - 1)
+        shards = [range(*pair) for pair in itertools.pairwise(bounds)]
+        peers = [ThreadPeers(board, rank) for rank in range(board.size)]
+        results, errors = [None] * board.size, []
+
+        def work(rank):
+            try:
+                results[rank] = self.grow(options, shards[rank], peers[rank], n_jobs, **more)
+            except BaseException as error:
+                errors.append(error)
+                board.barrier.abort()
+
+        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(board.size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return results, peers
+
+
+SAME = ("places", "bins", "tables", "gains", "left", "right", "count", "low", "high")
+
+
+def assert_same_tree(alone, together):
+    tree, order = alone
+    for part, _ in together:
+        for name in SAME:
+            assert getattr(part, name).tobytes() == getattr(tree, name).tobytes(), name
+    for leaf in range(tree.n_leaves):
+        rows = [own[part.start[leaf] : part.end[leaf]] for part, own in together]
+        expected = order[tree.start[leaf] : tree.end[leaf]]
+        assert np.concatenate(rows).tolist() == expected.tolist()
+
+
+OPTIONS = {
+    "leafwise": TreeOptions(max_leaves=25, min_samples_leaf=10),
+    "depthwise": TreeOptions(grower="depthwise", max_leaves=25, min_samples_leaf=10),
+    "oblivious": TreeOptions(
+        grower="oblivious", max_depth=5, max_leaves=32, min_samples_leaf=3, l2=0.5
+    ),
+}
+
+# One grower, two to four of them; one without any row, at the first, a middle and the last place.
+SHARDS = {
+    "1": [0, 1500],
+    "2": [0, 700, 1500],
+    "3": [0, 0, 900, 1500],
+    "4": [0, 20, 400, 400, 1500],
+    "4, the last empty": [0, 100, 800, 1500, 1500],
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Data()
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("grower", OPTIONS)
+def test_growers_with_the_rows_between_them_grow_the_tree_of_one(data, grower, shards):
+    options = OPTIONS[grower]
+    alone = data.grow(options, range(N_ROWS))
+    together, _ = data.grow_together(options, SHARDS[shards])
+    assert alone[0].n_leaves > 8
+    assert_same_tree(alone, together)
+    if len(together) > 2:
+        # Some grower has no row of some leaf.
+        assert min((tree.end - tree.start).min() for tree, _ in together) == 0
+
+
+@pytest.mark.parametrize("grower", ["leafwise", "depthwise"])
+def test_categories_and_monotone_features_are_as_with_one_grower(grower):
+    data = Data(categorical=(13, 16), signs={0: 1, 7: -1, 5: 1})
+    alone = data.grow(OPTIONS[grower], range(N_ROWS))
+    together, _ = data.grow_together(OPTIONS[grower], [0, 300, 900, 1500], n_jobs=2)
+    assert np.isfinite(alone[0].low).any()
+    assert_same_tree(alone, together)
+
+
+@pytest.mark.parametrize("fewest", [1, 100, 300])
+@pytest.mark.parametrize("grower", OPTIONS)
+def test_rows_of_all_growers_decide_whether_a_leaf_has_enough(data, grower, fewest):
+    options = TreeOptions(**{**vars(OPTIONS[grower]), "min_samples_leaf": fewest, "l2": 0.0})
+    alone = data.grow(options, range(N_ROWS))
+    together, peers = data.grow_together(options, [0, 500, 1000, 1500])
+    assert_same_tree(alone, together)
+    assert alone[0].n_leaves > 1
+    if grower == "leafwise" and fewest == 300:
+        # Rows were counted, and the cut searched again: more messages than splits and the root.
+        assert len(peers[0].messages) > alone[0].n_leaves
+
+
+@pytest.mark.parametrize("grower", OPTIONS)
+def test_noise_and_memory_kept_from_tree_to_tree_change_nothing(data, grower):
+    more = {"noise": (3.0, 17), "n_trees": 2}
+    alone = data.grow(OPTIONS[grower], range(N_ROWS), **more)
+    together, _ = data.grow_together(OPTIONS[grower], [0, 10, 1500], n_jobs=2, **more)
+    assert_same_tree(alone, together)
+
+
+def test_few_rows_leave_empty_nodes_as_with_one_grower():
+    data = Data(n_rows=40)
+    options = TreeOptions(
+        grower="oblivious", max_depth=7, max_leaves=128, min_samples_leaf=1, min_child_weight=0.0
+    )
+    alone = data.grow(options, range(40))
+    together, _ = data.grow_together(options, [0, 15, 16, 40])
+    assert alone[0].count.min() == 0
+    assert_same_tree(alone, together)
+
+
+def test_one_leaf_has_the_rows_of_all_growers(data):
+    for options in (TreeOptions(max_leaves=1), TreeOptions(min_samples_leaf=N_ROWS)):
+        together, _ = data.grow_together(options, [0, 700, 1500])
+        assert [tree.count.tolist() for tree, _ in together] == [[N_ROWS]] * 2
+
+
+def test_an_oblivious_tree_takes_one_message_per_level_and_one_for_the_rows_of_its_leaves(data):
+    options = TreeOptions(grower="oblivious", max_depth=6, max_leaves=64, min_samples_leaf=1)
+    _, peers = data.grow_together(options, [0, 700, 1500])
+    bins = encode(data.features[:1], data.bins).block_bins
+    cells = int((bins * 16 + 16).sum())
+    sent = peers[0].messages
+    # The root; of each later level one child of every two; two more numbers for every division.
+    assert sent[:3] == [cells + 2, cells + 2, 2 * cells + 4]
+    assert len(sent) == 7
+    assert sent[-1] <= 2 * 32
+
+
+def test_a_tree_of_leaves_takes_one_message_per_split_and_one_for_the_root(data):
+    options = TreeOptions(max_leaves=20, min_samples_leaf=1, min_child_weight=0.0)
+    together, peers = data.grow_together(options, [0, 700, 1500])
+    assert together[0][0].n_leaves == 20
+    assert len(peers[0].messages) == 20
+
+
+def test_an_error_of_a_peer_is_raised_and_ends_the_tree(data):
+    class Gone(ThreadPeers):
+        def sum(self, numbers):
+            raise ConnectionError("worker 1 is gone")
+
+    with pytest.raises(ConnectionError, match="worker 1 is gone"):
+        data.grow(OPTIONS["leafwise"], range(N_ROWS), Gone(Board(1), 0))
