@@ -16,6 +16,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.synthetic import make_web_search
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.testing.peers import import_peer, peer_data, peer_settings
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.predict import Scorer
 
@@ -37,6 +38,11 @@ class Settings:
     colsample: float = 1.0
     l2: float | None = 0.0  # None is the default of each library, for XGBoost 0
     random_state: int = 0
+
+    def of(self, *without: str) -> dict[str, Any]:
+        """The parameters that a library has; without a number for `l2` it is 0."""
+        given = {**vars(self), "l2": self.l2 or 0.0}
+        return {name: value for name, value in given.items() if name not in without}
 
 
 class Tool(Protocol):
@@ -91,39 +97,18 @@ class LightGBM:
         self, converted: Any, settings: Settings, layout: Mapping[str, bool] | None = None
     ) -> None:
         self.data = converted
-        self.settings = {
-            "objective": "lambdarank",
-            "num_leaves": settings.max_leaves,
-            "learning_rate": settings.learning_rate,
-            "min_data_in_leaf": settings.min_samples_leaf,
-            "bagging_fraction": settings.subsample,
-            "bagging_freq": int(settings.subsample < 1),
-            "bagging_by_query": settings.subsample < 1,
-            "feature_fraction": settings.colsample,
-            "lambda_l2": settings.l2 or 0.0,
-            "seed": settings.random_state,
-            **self._fixed(),
-        }
+        given = {"objective": "lambdamart", "max_bins": 255, **settings.of()}
+        self.settings = peer_settings("lightgbm", given, THREADS)
         self.layout = self._fastest_layout() if layout is None else dict(layout)
         self.booster = self._make(self.layout)
 
     @staticmethod
-    def _fixed() -> dict[str, Any]:
-        return {"max_bin": 255, "verbosity": -1, "num_threads": THREADS}
-
-    @classmethod
-    def convert(cls, data: Dataset) -> Any:
-        import lightgbm
-
-        weights = None if data.weights is None else np.repeat(data.weights, data.group)
-        return lightgbm.Dataset(
-            data.features, data.labels, group=data.group, weight=weights, params=cls._fixed()
-        ).construct()
+    def convert(data: Dataset) -> Any:
+        settings = peer_settings("lightgbm", {"max_bins": 255}, THREADS)
+        return peer_data("lightgbm", data, settings).construct()
 
     def _make(self, layout: Mapping[str, bool]) -> Any:
-        import lightgbm
-
-        return lightgbm.Booster({**self.settings, **layout}, self.data)
+        return import_peer("lightgbm").Booster({**self.settings, **layout}, self.data)
 
     def _fastest_layout(self, n_trees: int = 3) -> dict[str, bool]:
         times = []
@@ -157,35 +142,22 @@ class XGBoost:
     every = 1
 
     def __init__(self, converted: Any, settings: Settings) -> None:
-        import xgboost
-
         self.data = converted
-        own = {
-            "objective": "rank:ndcg",
-            "lambdarank_pair_method": "topk",
-            "lambdarank_num_pair_per_sample": 30,
-            "tree_method": "hist",
-            "grow_policy": "lossguide",
-            "max_leaves": settings.max_leaves,
-            "max_depth": 0,
-            "max_bin": 256,
-            "eta": settings.learning_rate,
+        given = {
             # As the others have them; its own defaults are 1 and 1.
-            "lambda": settings.l2 or 0.0,
-            "min_child_weight": 1e-3,
-            "subsample": settings.subsample,
-            "colsample_bytree": settings.colsample,
-            "seed": settings.random_state,
-            "nthread": THREADS,
-            "verbosity": 0,
-        }
-        self.booster = xgboost.Booster(own, [self.data])
+            **settings.of("min_samples_leaf"), "min_child_weight": 1e-3,
+            "objective": "lambdamart", "max_depth": 0, "max_bins": 256,
+        }  # fmt: skip
+        own = {
+            **peer_settings("xgboost", given, THREADS), "tree_method": "hist",
+            "grow_policy": "lossguide", "lambdarank_pair_method": "topk",
+            "lambdarank_num_pair_per_sample": 30,
+        }  # fmt: skip
+        self.booster = import_peer("xgboost").Booster(own, [self.data])
 
     @staticmethod
     def convert(data: Dataset) -> Any:
-        import xgboost
-
-        return xgboost.QuantileDMatrix(
+        return import_peer("xgboost").QuantileDMatrix(
             data.features, data.labels, group=data.group, weight=data.weights, max_bin=256,
             nthread=THREADS,
         )  # fmt: skip
@@ -209,30 +181,18 @@ class CatBoost:
 
     def __init__(self, converted: Any, settings: Settings, loss: str = "QueryRMSE") -> None:
         self.data = converted
-        self.settings = {
-            "loss_function": loss,
-            "depth": round(np.log2(settings.max_leaves)),
-            "learning_rate": settings.learning_rate,
-            "random_seed": settings.random_state,
-            "rsm": settings.colsample,
-            "thread_count": THREADS,
-            "verbose": False,
-            "allow_writing_files": False,
-        }
+        given = settings.of("max_leaves", "min_samples_leaf", "subsample", "l2")
+        given["max_depth"] = round(np.log2(settings.max_leaves))
+        self.settings = {**peer_settings("catboost", given, THREADS), "loss_function": loss}
         self.model: Any = None
 
     @staticmethod
     def convert(data: Dataset) -> Any:
-        import catboost
-
-        query = np.repeat(np.arange(data.n_queries), data.group)
-        pool = catboost.Pool(data.features, data.labels, group_id=query, thread_count=THREADS)
+        pool = peer_data("catboost", data, peer_settings("catboost", {}, THREADS))
         pool.quantize(border_count=254)
         return pool
 
     def grow(self, n_trees: int) -> float:
-        import catboost
-
         ends: list[float] = []
 
         class Clock:
@@ -241,7 +201,7 @@ class CatBoost:
                 return True
 
         # The clock starts after the first tree, as that of the others after theirs.
-        self.model = catboost.CatBoost({**self.settings, "iterations": n_trees + 1})
+        self.model = import_peer("catboost").CatBoost({**self.settings, "iterations": n_trees + 1})
         self.model.fit(self.data, callbacks=[Clock()])
         return (ends[-1] - ends[0]) / n_trees
 

@@ -11,9 +11,8 @@ import importlib.metadata
 import json
 import signal
 import time
-import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -24,6 +23,14 @@ from benchmarks.real_data import Split
 from rankgrove.data.dataset import Dataset
 from rankgrove.estimators.ranker import Ranker
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.testing.peers import (
+    PEERS,
+    Watch,
+    fit_peer,
+    metric_of_scores,
+    peer_loss,
+    peer_settings,
+)
 
 Floats = NDArray[np.float64]
 Sets = Mapping[str, Sequence[Split]]
@@ -31,9 +38,7 @@ Sets = Mapping[str, Sequence[Split]]
 N_TREES, LEARNING_RATE, PATIENCE, N_LEAVES, DEPTH = 500, 0.05, 50, 31, 6
 WATCHED = "ndcg@10"
 METRICS = ("NDCG@10", "MAP", "MRR", "ERR")
-PACKAGES = {
-    "rankgrove": "numba", "lightgbm": "lightgbm", "xgboost": "xgboost-cpu", "catboost": "catboost",
-}  # fmt: skip
+PACKAGES = {"rankgrove": "numba", **{tool: peer.package for tool, peer in PEERS.items()}}
 LEAFWISE, OBLIVIOUS = "leafwise", "oblivious"
 # What is fitted first: the larger, the later.
 _SOON, _LATE, _LAST = 0, 1, 2
@@ -130,36 +135,22 @@ def _catboost(loss: str, metric: str | None = None, when: int = _SOON) -> Candid
                      labels=labels, when=when)  # fmt: skip
 
 
-def catboost_loss(family: str, metric: str) -> str:
-    """The loss with the metric as it is measured here, not with its linear gain and all ranks."""
-    choice = "mode" if family == "YetiRank" else "metric"
-    if metric != METRICS[0]:
-        return f"{family}:{choice}={metric}"
-    # A name that it does not know is passed over in silence, so each family must get its own.
-    gain = "dcg_type" if family == "YetiRank" else "type"
-    return f"{family}:{choice}=NDCG;top=10;{gain}=Exp"
-
-
 def _their_candidates() -> list[Candidate]:
     peers = [
-        Candidate(tool="lightgbm", name=objective, settings={"objective": objective},
-                  random=objective == "rank_xendcg")
-        for objective in ("lambdarank", "rank_xendcg", "regression")
-    ]  # fmt: skip
-    peers += [
-        Candidate(tool="xgboost", name=objective, settings={"objective": objective}, random=False,
-                  metric="MAP" if objective == "rank:map" else None,
-                  labels="binary" if objective == "rank:map" else "grades")
-        for objective in ("rank:ndcg", "rank:map", "rank:pairwise", "reg:squarederror")
+        Candidate(tool=tool, name=loss, settings={"objective": loss}, random="xendcg" in loss,
+                  metric="MAP" if loss == "rank:map" else None,
+                  labels="binary" if loss == "rank:map" else "grades")
+        for tool in ("lightgbm", "xgboost") for loss in PEERS[tool].losses.values()
     ]  # fmt: skip
     peers.append(_catboost("YetiRank"))
     for metric in METRICS:
         peers += [
-            _catboost(catboost_loss("YetiRank", metric), metric),
-            _catboost(catboost_loss("LambdaMart", metric), metric, _LATE),
+            _catboost(peer_loss("catboost", "yetiloss", metric), metric),
+            _catboost(peer_loss("catboost", "lambdamart", metric), metric, _LATE),
         ]
         if metric != "MAP":
-            peers.append(_catboost(catboost_loss("StochasticRank", metric), metric, _LAST))
+            loss = peer_loss("catboost", "stochasticrank", metric)
+            peers.append(_catboost(loss, metric, _LAST))
     for loss in ("QueryRMSE", "QuerySoftMax", "PairLogit", "RMSE", "Logloss"):
         peers.append(_catboost(loss))
     # Seconds a tree on the set with the most features.
@@ -182,28 +173,25 @@ class Twins(NamedTuple):
 
 
 def _twins() -> list[Twins]:
-    def pair(objective: str, grower: str, theirs: str, metric: str | None = None) -> Twins:
-        name = our_name(objective, metric, grower)
-        return Twins(f"rankgrove {name}", theirs, metric or METRICS[0])
+    def pair(tool: str, objective: str, metric: str = METRICS[0]) -> Twins:
+        takes_metric = objective in ("lambdamart", "yetiloss", "stochasticrank")
+        grower = OBLIVIOUS if tool == "catboost" else LEAFWISE
+        name = our_name(objective, metric if takes_metric else None, grower)
+        return Twins(f"rankgrove {name}", f"{tool} {peer_loss(tool, objective, metric)}", metric)
 
-    found = [pair("lambdamart", LEAFWISE, "lightgbm lambdarank", METRICS[0]),
-             pair("xendcg", LEAFWISE, "lightgbm rank_xendcg"),
-             pair("regression", LEAFWISE, "lightgbm regression"),
-             pair("lambdamart", LEAFWISE, "xgboost rank:ndcg", METRICS[0]),
-             pair("lambdamart", LEAFWISE, "xgboost rank:map", "MAP"),
-             pair("rankmart", LEAFWISE, "xgboost rank:pairwise"),
-             pair("regression", LEAFWISE, "xgboost reg:squarederror")]  # fmt: skip
-    for metric in METRICS:
-        for objective, family in (("lambdamart", "LambdaMart"), ("yetiloss", "YetiRank"),
-                                  ("stochasticrank", "StochasticRank")):  # fmt: skip
-            theirs = f"catboost {catboost_loss(family, metric)}"
-            if theirs in CANDIDATES:
-                found.append(pair(objective, OBLIVIOUS, theirs, metric))
-    for objective, loss in (("yetirank", "YetiRank"), ("queryrmse", "QueryRMSE"),
-                            ("softmax", "QuerySoftMax"), ("rankmart", "PairLogit"),
-                            ("regression", "RMSE"), ("logistic", "Logloss")):  # fmt: skip
-        found.append(pair(objective, OBLIVIOUS, f"catboost {loss}"))
-    return found
+    found = [
+        pair(tool, *losses.split())
+        for tool in ("lightgbm", "xgboost") for losses in PEERS[tool].losses
+    ]  # fmt: skip
+    found += [
+        pair("catboost", objective, metric)
+        for metric in METRICS for objective in ("lambdamart", "yetiloss", "stochasticrank")
+    ]  # fmt: skip
+    found += [
+        pair("catboost", objective)
+        for objective in ("yetirank", "queryrmse", "softmax", "rankmart", "regression", "logistic")
+    ]
+    return [twins for twins in found if twins.theirs in CANDIDATES]
 
 
 TWINS = _twins()
@@ -261,11 +249,6 @@ def relabel(data: Dataset, labels: str, top: int) -> Dataset:
     return data
 
 
-def watched(vali: Dataset) -> Callable[[Any], float]:
-    """Our NDCG@10 on the validation queries, a function of their scores."""
-    return lambda scores: evaluate(vali, np.asarray(scores, float), WATCHED, n_jobs=1)[WATCHED]
-
-
 def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
     train, vali, test = parts
     own = dict(one.settings)
@@ -279,100 +262,23 @@ def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: in
     return Fitted(np.asarray(ranker.predict(test)), int(ranker.best_iteration_))
 
 
-def _fit_lightgbm(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
-    import lightgbm
+_OF_TOOL: dict[str, dict[str, Any]] = {
+    "lightgbm": {"num_leaves": N_LEAVES, "force_col_wise": True},
+    "xgboost": {
+        "tree_method": "hist", "grow_policy": "lossguide", "max_leaves": N_LEAVES, "max_depth": 0
+    },
+    "catboost": {"depth": DEPTH},
+}  # fmt: skip
 
+
+def _fit_peer(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
     train, vali, test = parts
-    value = watched(vali)
-    own = {
-        "num_leaves": N_LEAVES, "learning_rate": LEARNING_RATE, "metric": "None",
-        "seed": task.seed, "num_threads": 1, "force_col_wise": True, "verbosity": -1,
-        **one.settings,
-    }  # fmt: skip
-    data = lightgbm.Dataset(train.features, train.labels, group=train.group, params=own)
-    valid = data.create_valid(vali.features, vali.labels, group=vali.group)
-    booster = lightgbm.train(
-        own, data, task.n_trees, valid_sets=[valid],
-        feval=lambda scores, _: (WATCHED, value(scores), True),
-        callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
-    )  # fmt: skip
-    scores = booster.predict(test.features, num_iteration=booster.best_iteration, num_threads=1)
-    return Fitted(np.asarray(scores), booster.best_iteration)
-
-
-def _fit_xgboost(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
-    import xgboost
-
-    train, vali, test = parts
-    value = watched(vali)
-    train = relabel(train, one.labels, top)
-    own = {
-        "tree_method": "hist", "grow_policy": "lossguide", "max_leaves": N_LEAVES, "max_depth": 0,
-        "eta": LEARNING_RATE, "seed": task.seed, "nthread": 1, "verbosity": 0,
-        "disable_default_eval_metric": True, **one.settings,
-    }  # fmt: skip
-    data = xgboost.DMatrix(train.features, train.labels, group=train.group, nthread=1)
-    valid = xgboost.DMatrix(
-        vali.features, relabel(vali, one.labels, top).labels, group=vali.group, nthread=1
-    )
-    stop = xgboost.callback.EarlyStopping(
-        rounds=PATIENCE, metric_name=WATCHED, data_name="vali", maximize=True
-    )
-    booster = xgboost.train(
-        own, data, task.n_trees, evals=[(valid, "vali")], verbose_eval=False, callbacks=[stop],
-        custom_metric=lambda scores, _: (WATCHED, value(scores)),
-    )  # fmt: skip
-    n_trees = booster.best_iteration + 1
-    scores = booster.predict(
-        xgboost.DMatrix(test.features, nthread=1), output_margin=True, iteration_range=(0, n_trees)
-    )
-    return Fitted(np.asarray(scores, float), n_trees)
-
-
-class _Watch:
-    """CatBoost's view of our metric; it also asks for that of the training documents."""
-
-    def __init__(self, vali: Dataset, labels: Any) -> None:
-        self.value, self.labels = watched(vali), np.asarray(labels, dtype=np.float32)
-
-    def is_max_optimal(self) -> bool:
-        return True
-
-    def get_final_error(self, error: float, weight: float) -> float:
-        return error
-
-    def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
-        if not np.array_equal(np.asarray(target, dtype=np.float32), self.labels):
-            return 0.0, 1.0
-        return self.value(approxes[0]), 1.0
-
-
-def _fit_catboost(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
-    import catboost
-
-    train, vali, test = parts
-    pools = []
-    for part in (train, vali):
-        query = np.repeat(np.arange(part.n_queries), part.group)
-        labels = relabel(part, one.labels, top).labels
-        pools.append(catboost.Pool(part.features, labels, group_id=query, thread_count=1))
-    own = {
-        "iterations": task.n_trees, "learning_rate": LEARNING_RATE, "depth": DEPTH,
-        "random_seed": task.seed, "od_type": "Iter", "od_wait": PATIENCE, "use_best_model": True,
-        "eval_metric": _Watch(vali, relabel(vali, one.labels, top).labels), "thread_count": 1,
-        "verbose": False, "allow_writing_files": False, **one.settings,
-    }  # fmt: skip
-    model = catboost.CatBoost(own)
-    with warnings.catch_warnings():
-        # It says that the metric is not one that Numba can compile.
-        warnings.simplefilter("ignore")
-        model.fit(pools[0], eval_set=pools[1])
-    scores = model.predict(test.features, prediction_type="RawFormulaVal", thread_count=1)
-    return Fitted(np.asarray(scores), model.tree_count_)
-
-
-_FITS = {"rankgrove": _fit_rankgrove, "lightgbm": _fit_lightgbm, "xgboost": _fit_xgboost,
-         "catboost": _fit_catboost}  # fmt: skip
+    given = {"learning_rate": LEARNING_RATE, "random_state": task.seed}
+    settings = {**peer_settings(one.tool, given, n_jobs=1), **_OF_TOOL[one.tool], **one.settings}
+    watched = relabel(vali, one.labels, top)
+    watch = Watch(watched, metric_of_scores(vali, WATCHED), PATIENCE)
+    fitted = fit_peer(one.tool, settings, relabel(train, one.labels, top), task.n_trees, watch)
+    return Fitted(fitted.predict(test), fitted.n_trees)
 
 
 def fit(splits: Sequence[Split], task: Task) -> dict[str, Any]:
@@ -380,7 +286,7 @@ def fit(splits: Sequence[Split], task: Task) -> dict[str, Any]:
     one, top = CANDIDATES[task.candidate], top_grade(splits)
     parts = splits[task.fold].with_vali()
     start = time.process_time()
-    found = _FITS[one.tool](one, parts, task, top)
+    found = (_fit_rankgrove if one.ours else _fit_peer)(one, parts, task, top)
     seconds = time.process_time() - start
     names = metric_names(top)
     figures = evaluate(parts[2], found.scores, list(names.values()), n_jobs=1)

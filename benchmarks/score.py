@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,11 @@ limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 from numpy.typing import NDArray  # noqa: E402
-from tests.parity.lightgbm_trees import ensemble_of  # noqa: E402
 
 from rankgrove.data.dataset import Dataset  # noqa: E402
 from rankgrove.data.synthetic import make_web_search  # noqa: E402
+from rankgrove.testing.lightgbm_trees import ensemble_of  # noqa: E402
+from rankgrove.testing.peers import fit_peer, peer_settings  # noqa: E402
 from rankgrove.trees.contributions import Explainer  # noqa: E402
 from rankgrove.trees.predict import Scorer  # noqa: E402
 
@@ -36,42 +37,20 @@ Features = NDArray[Any]
 Score = Callable[[int, Features], Any]
 
 
-def train_lightgbm(data: Dataset) -> Any:
-    import lightgbm
-
-    settings = {"objective": "lambdarank", "num_leaves": N_LEAVES, "learning_rate": 0.05,
-                "verbosity": -1, "num_threads": THREADS}  # fmt: skip
-    train = lightgbm.Dataset(data.features, data.labels, group=np.diff(data.offsets))
-    return lightgbm.train(settings, train, N_TREES)
-
-
-def train_xgboost(data: Dataset) -> Any:
-    import xgboost
-
-    settings = {"objective": "rank:ndcg", "max_leaves": N_LEAVES, "grow_policy": "lossguide",
-                "max_depth": 0, "eta": 0.05, "nthread": THREADS, "verbosity": 0}  # fmt: skip
-    train = xgboost.QuantileDMatrix(data.features, data.labels, group=np.diff(data.offsets))
-    return xgboost.train(settings, train, N_TREES)
-
-
-def train_catboost(data: Dataset) -> Any:
-    import catboost
-
-    query = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
-    settings = {"loss_function": "QueryRMSE", "iterations": N_TREES, "depth": DEPTH,
-                "thread_count": THREADS, "verbose": False,
-                "allow_writing_files": False}  # fmt: skip
-    train = catboost.Pool(data.features, data.labels, group_id=query)
-    return catboost.CatBoost(settings).fit(train)
+def train(tool: str, data: Dataset, parameters: Mapping[str, Any], **settings: Any) -> Any:
+    """A peer's model of N_TREES trees."""
+    settings = {**peer_settings(tool, parameters, THREADS), **settings}
+    return fit_peer(tool, settings, data, N_TREES).model
 
 
 def make_scores(data: Dataset) -> tuple[dict[str, Score], Any, Any]:
     """The tools by name, and the trees of LightGBM: its own and ours."""
-    booster = train_lightgbm(data)
+    given = {"objective": "lambdamart", "max_leaves": N_LEAVES, "learning_rate": 0.05}
+    booster = train("lightgbm", data, given)
     ensemble = ensemble_of(booster)
     scorer = Scorer(ensemble)
-    forest = train_xgboost(data)
-    oblivious = train_catboost(data)
+    forest = train("xgboost", data, {**given, "max_depth": 0}, grow_policy="lossguide")
+    oblivious = train("catboost", data, {"objective": "queryrmse", "max_depth": DEPTH})
 
     def xgboost(threads: int, features: Features) -> Any:
         forest.set_param("nthread", threads)

@@ -27,6 +27,7 @@ ROWS = (
     ("training",),
     ("estimators",),
     ("neural",),
+    ("testing",),
     ("experiments", "distributed", "report", "cli"),
 )
 ROW_OF = {part: number for number, row in enumerate(ROWS) for part in row}
@@ -43,7 +44,10 @@ ALSO_IMPORTS: dict[str, set[str] | None] = {
 # What a part may not import though its row stands below.
 NEVER_IMPORTS = {("objectives", "trees")}
 # What only these may import, whatever the rows say.
-ONLY_FOR = {"cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"}}
+ONLY_FOR = {
+    "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
+    "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
+}  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make
 # results depend on threads or on the machine.

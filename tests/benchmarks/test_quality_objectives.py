@@ -113,7 +113,7 @@ def test_catboost_keeps_the_trees_up_to_the_best_by_our_metric_and_the_grades(
     monkeypatch.setattr(fits, "PATIENCE", patience)
     found = fits.fit(sets["web"], task(benchmark, f"catboost {loss}", n_trees=40))
     vali = sets["web"][0].vali
-    history = np.array(models[0].evals_result_["validation"]["_Watch"])
+    history = np.array(models[0].evals_result_["validation"]["_CatBoostWatch"])
     staged = [
         evaluate(vali, scores, "ndcg@10")["ndcg@10"]
         for scores in models[0].staged_predict(vali.features)

@@ -105,7 +105,7 @@ def test_a_set_with_one_fold_has_it_beside_sets_with_several(cli, cli_json, tiny
 
 
 def test_peers_that_are_not_installed_are_left_out(cli, tiny, monkeypatch):
-    monkeypatch.setattr("rankgrove.experiments.paper.peers.installed", lambda _: False)
+    monkeypatch.setattr("rankgrove.testing.peers.installed", lambda _: False)
     result = cli("paper", tiny, *SMALL, "--peers", "--algorithms", "queryrmse", "--metrics", "MAP")
     assert result.exit_code == 0
     assert "warning: CatBoost is not installed: it is left out." in result.stderr

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from rankgrove import Dataset
+from rankgrove.testing.peers import peer_data, peer_settings
+
 N_CASES = 40
 
 
@@ -50,6 +53,13 @@ class Case:
     def queries(self) -> Iterator[Case]:
         """Each query as a data set of its own."""
         return (self.take([query]) for query in range(len(self.group)))
+
+    def dataset(self, weighted: bool) -> Dataset:
+        """With a feature that tells nothing, for peers that must have one."""
+        return Dataset.from_arrays(
+            np.zeros((len(self.labels), 1)), self.labels, group=self.group,
+            weights=self.weights if weighted else None,
+        )  # fmt: skip
 
     def binary(self) -> Case:
         return replace(self, labels=(self.labels > 0).astype(float))
@@ -139,22 +149,14 @@ def lightgbm_mean() -> Callable[..., list[float]]:
         case: Case, names: Sequence[str], *, weighted: bool = False, **parameters: object
     ) -> list[float]:
         metrics, cutoffs = zip(*map(_split, names), strict=True)
-        quiet = {"verbosity": -1, "num_threads": 1}
-        data = lgb.Dataset(
-            np.zeros((len(case.labels), 1)),
-            case.labels,
-            group=case.group,
-            init_score=case.scores,
-            # One a row; LightGBM takes the mean over a query's rows as the query's weight.
-            weight=np.repeat(case.weights, case.group) if weighted else None,
-            params=quiet,
-        )
-        settings = {
+        settings = peer_settings("lightgbm", {}, n_jobs=1)
+        data = peer_data("lightgbm", case.dataset(weighted), settings, init_score=case.scores)
+        settings |= {
             "objective": "none",
             "metric": sorted(set(metrics)),
             "eval_at": sorted(set(cutoffs)),
         }
-        booster = lgb.Booster(settings | quiet | parameters, data)
+        booster = lgb.Booster(settings | parameters, data)
         values = {result[1]: result[2] for result in booster.eval_train()}
         return [values[name] for name in names]
 
@@ -178,20 +180,11 @@ def xgboost_mean() -> Callable[..., list[float]]:
         **parameters: object,
     ) -> list[float]:
         minus = "-" if empty == "zero" else ""
-        data = xgb.DMatrix(
-            np.zeros((len(case.labels), 1)),
-            case.labels,
-            group=case.group,
-            base_margin=case.scores,
-            weight=case.weights if weighted else None,
-            nthread=1,
-        )
-        settings = {
-            "objective": "rank:ndcg",
+        settings = peer_settings("xgboost", {"objective": "lambdamart"}, n_jobs=1)
+        data = peer_data("xgboost", case.dataset(weighted), settings, base_margin=case.scores)
+        settings |= {
             "base_score": 0,
             "eval_metric": [name.replace("precision", "pre") + minus for name in names],
-            "verbosity": 0,
-            "nthread": 1,
         }
         text = xgb.Booster(settings | parameters, [data]).eval(data)
         return [float(entry.rpartition(":")[2]) for entry in text.split("\t")[1:]]

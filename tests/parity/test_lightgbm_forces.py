@@ -17,6 +17,7 @@ import pytest
 from objectives.naive_forces import forces_of_query, table
 from rankgrove.data.dataset import Dataset
 from rankgrove.objectives.pairwise import LambdaMART
+from rankgrove.testing.peers import peer_data, peer_settings
 
 # LightGBM adds every pair into a float32, so each of up to 120 additions rounds by 2^-24 of the
 # sum so far: 7e-6 of the absolute forces on a document at the very worst, 7e-7 seen. It also
@@ -66,31 +67,35 @@ class Leaves(NamedTuple):
         return np.bincount(self.leaf, weights=values, minlength=len(self.forces))
 
 
-def lightgbm_leaves(queries: list[Query], weights: list[float] | None, **parameters) -> Leaves:
-    lgb = pytest.importorskip("lightgbm")
+def dataset_of(queries: list[Query], weights: list[float] | None) -> Dataset:
+    """One feature, the number of the row: a split can tell any two documents apart."""
     group = [len(query.labels) for query in queries]
-    n = sum(group)
-    rows = np.arange(n, dtype=float)[:, None]
-    settings = {
-        "objective": "lambdarank",
-        "num_leaves": n,
-        "min_data_in_leaf": 0,
-        "min_data_in_bin": 1,
-        "max_bin": 2 * n,
-        "min_sum_hessian_in_leaf": SMALLEST_WEIGHT,
-        "learning_rate": 1.0,
-        "feature_pre_filter": False,
-        "verbosity": -1,
-        "num_threads": 1,
-    } | parameters
-    data = lgb.Dataset(
-        rows,
-        np.concatenate([query.labels for query in queries]),
-        group=group,
-        init_score=np.concatenate([query.scores for query in queries]),
-        weight=None if weights is None else np.repeat(weights, group),
-        params=settings,
+    labels = np.concatenate([query.labels for query in queries])
+    return Dataset.from_arrays(
+        np.arange(len(labels), dtype=float)[:, None], labels, group=group, weights=weights
     )
+
+
+def scores_of(queries: list[Query]) -> np.ndarray:
+    return np.concatenate([query.scores for query in queries])
+
+
+def lightgbm_leaves(queries, weights, also=None, **parameters) -> Leaves:
+    """The parameters in our words, `also` in LightGBM's."""
+    lgb = pytest.importorskip("lightgbm")
+    documents = dataset_of(queries, weights)
+    n = documents.n_documents
+    given = {
+        "objective": "lambdamart", "max_leaves": n, "min_samples_leaf": 0, "max_bins": 2 * n,
+        "learning_rate": 1.0, **parameters,
+    }  # fmt: skip
+    settings = peer_settings("lightgbm", given, n_jobs=1) | {
+        "min_data_in_bin": 1,
+        "min_sum_hessian_in_leaf": SMALLEST_WEIGHT,
+        "feature_pre_filter": False,
+        **(also or {}),
+    }
+    data = peer_data("lightgbm", documents, settings, init_score=scores_of(queries))
     booster = lgb.Booster(settings, data)
     booster.update()
     nodes = [booster.dump_model()["tree_info"][0]["tree_structure"]]
@@ -102,7 +107,7 @@ def lightgbm_leaves(queries: list[Query], weights: list[float] | None, **paramet
             hessians[node["leaf_index"]] = node["leaf_weight"]
         else:
             nodes += [node["left_child"], node["right_child"]]
-    leaf = booster.predict(rows, pred_leaf=True).ravel().astype(int)
+    leaf = booster.predict(documents.features, pred_leaf=True).ravel().astype(int)
     return Leaves(leaf, values * hessians, hessians)
 
 
@@ -133,12 +138,9 @@ def naive(queries, weights, *, sigmoid=None, **options):
 
 
 def ours(queries, weights, **parameters):
-    group = [len(query.labels) for query in queries]
-    labels = np.concatenate([query.labels for query in queries])
-    data = Dataset.from_arrays(np.zeros((len(labels), 1)), labels, group=group, weights=weights)
-    forces, curvatures = np.empty(len(labels)), np.empty(len(labels))
-    scores = np.concatenate([query.scores for query in queries])
-    LambdaMART(**parameters).prepare(data).compute(scores, 0, forces, curvatures)
+    data = dataset_of(queries, weights)
+    forces, curvatures = np.empty(data.n_documents), np.empty(data.n_documents)
+    LambdaMART(**parameters).prepare(data).compute(scores_of(queries), 0, forces, curvatures)
     return forces, curvatures
 
 
@@ -163,14 +165,8 @@ WEIGHTS = [1.0, 2.0, 0.5, 0.125, 3.0, 0.25, 1.5, 1.0, 2.5]
 @pytest.mark.parametrize("normalise", [True, False])
 def test_forces_equal_lightgbm(normalise, weights, truncation, sigma, decimals):
     queries = random_queries(truncation + decimals, decimals)
-    leaves = lightgbm_leaves(
-        queries,
-        weights,
-        lambdarank_norm=normalise,
-        lambdarank_truncation_level=truncation,
-        sigmoid=sigma,
-    )
     options = {"sigma": sigma, "truncation": truncation, "normalise": normalise}
+    leaves = lightgbm_leaves(queries, weights, **options)
     tabled = naive(queries, weights, sigmoid=table_sigmoid(sigma), **options)
     assert_near(leaves, tabled[0], tabled[1], tabled, ROUNDING)
     exact = naive(queries, weights, **options)
@@ -196,7 +192,7 @@ def test_defaults_are_those_of_lightgbm():
 def test_a_gain_table_equals_label_gain():
     gains = [0.0, 0.0, 2.0, 2.5, 11.0]
     queries = random_queries(3, 1)
-    leaves = lightgbm_leaves(queries, None, label_gain=gains)
+    leaves = lightgbm_leaves(queries, None, {"label_gain": gains})
     exact = naive(queries, None, gain=table(*gains), truncation=30, normalise=True)
     forces, curvatures = ours(queries, None, metric=f"ndcg(gain={gains})")
     assert_near(leaves, forces, curvatures, exact, TABLE + ROUNDING)

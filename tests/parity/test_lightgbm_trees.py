@@ -5,15 +5,18 @@ estimates the documents of a leaf from curvatures where Rankgrove counts them, s
 leaf is set to one document; everything else is at the defaults that both share.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from parity.lightgbm_trees import ensemble_of
 from rankgrove import Dataset, make_web_search
 from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
+from rankgrove.testing.lightgbm_trees import ensemble_of
+from rankgrove.testing.peers import fit_peer, peer_settings
 
-lgb = pytest.importorskip("lightgbm")
+pytest.importorskip("lightgbm")
 
 N_TREES = 3
 
@@ -29,25 +32,16 @@ def binned_data(missing=False):
 
 
 def train_both(data, *, leaves=31, normalise=True, truncation=30, weights=None):
-    own = Dataset.from_arrays(data.features, data.labels, group=data.group, weights=weights)
-    parameters = Parameters(
-        objective="lambdamart", n_estimators=N_TREES, max_leaves=leaves, min_samples_leaf=1,
-        normalise=normalise, truncation=truncation, learning_rate=0.1, l2=0.0,
-    )  # fmt: skip
-    training = Training(own, {}, parameters)
-    training.run()
-    options = {
-        "objective": "lambdarank", "num_leaves": leaves, "learning_rate": 0.1, "verbose": -1,
-        "min_data_in_leaf": 1, "min_data_in_bin": 1, "max_bin": 255, "num_threads": 2,
-        "lambdarank_norm": normalise, "lambdarank_truncation_level": truncation,
-        "feature_pre_filter": False, "deterministic": True,
+    own = replace(data, weights=weights)
+    shared = {
+        "objective": "lambdamart", "max_leaves": leaves, "min_samples_leaf": 1, "l2": 0.0,
+        "normalise": normalise, "truncation": truncation, "learning_rate": 0.1,
     }  # fmt: skip
-    by_row = None if weights is None else np.repeat(weights, data.group)
-    theirs = lgb.train(
-        options,
-        lgb.Dataset(data.features, data.labels, group=data.group, weight=by_row, params=options),
-        N_TREES,
-    )
+    training = Training(own, {}, Parameters(**shared, n_estimators=N_TREES))
+    training.run()
+    settings = peer_settings("lightgbm", {**shared, "max_bins": 255}, n_jobs=2)
+    settings |= {"min_data_in_bin": 1, "feature_pre_filter": False, "deterministic": True}
+    theirs = fit_peer("lightgbm", settings, own, N_TREES).model
     return training.trees, theirs
 
 

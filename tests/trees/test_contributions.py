@@ -99,7 +99,7 @@ def test_the_kernel_is_compiled_once():
 
 def test_contributions_are_those_of_lightgbm():
     lgb = pytest.importorskip("lightgbm")
-    from parity.lightgbm_trees import ensemble_of
+    from rankgrove.testing.lightgbm_trees import ensemble_of
 
     rng = np.random.default_rng(7)
     features = random_features(rng, 600, 10)

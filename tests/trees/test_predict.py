@@ -143,7 +143,7 @@ def test_the_kernel_is_compiled_once():
 
 def test_scores_are_those_of_lightgbm_for_the_same_trees():
     lgb = pytest.importorskip("lightgbm")
-    from parity.lightgbm_trees import ensemble_of
+    from rankgrove.testing.lightgbm_trees import ensemble_of
 
     rng = np.random.default_rng(11)
     features = random_features(rng, 800, 6)

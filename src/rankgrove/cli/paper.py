@@ -185,12 +185,17 @@ def _budget(quick: bool, trials: str | None, trees: int | None, seed: int) -> Bu
 
 def _peers() -> list[str]:
     """Those that are installed."""
-    from rankgrove.experiments.paper.peers import TITLES, installed
+    from rankgrove.experiments.paper.cells import PEER_OF
+    from rankgrove.testing.peers import PEERS, installed
 
-    for tool, title in TITLES.items():
+    tools = sorted(set(PEER_OF.values()))
+    for tool in tools:
         if not installed(tool):
-            warn(f"{title} is not installed: it is left out. Install it with: pip install {tool}")
-    return [tool for tool in TITLES if installed(tool)]
+            warn(
+                f"{PEERS[tool].title} is not installed: it is left out. "
+                f"Install it with: pip install {PEERS[tool].package}"
+            )
+    return [tool for tool in tools if installed(tool)]
 
 
 def _run(plan: Plan) -> Records:

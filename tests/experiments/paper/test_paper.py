@@ -27,7 +27,6 @@ from rankgrove.experiments.paper.cells import (
     parse_tables,
     parse_trials,
 )
-from rankgrove.experiments.paper.peers import catboost_loss
 from rankgrove.experiments.paper.runs import Plan, Source, figures_of, run_plan
 from rankgrove.experiments.paper.tables import (
     Figure,
@@ -275,12 +274,6 @@ def test_labels_are_converted_as_section_4_1_says():
     assert convert_labels("ERR", labels, 4).tolist() == [0, 0.25, 0.5, 0.75, 1]
     for metric in ALL_METRICS:
         assert convert_labels(metric, labels, 4).dtype == np.float32
-
-
-def test_losses_of_catboost_get_the_metric_and_the_parameters_they_know():
-    assert catboost_loss("queryrmse", "MAP") == "QueryRMSE"
-    assert catboost_loss("yetiloss", "NDCG@5") == "YetiRank:mode=NDCG;top=5;dcg_type=Exp"
-    assert catboost_loss("stochasticrank", "MRR", 0.5) == "StochasticRank:metric=MRR;mu=0.5"
 
 
 # Our tables.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rankgrove.errors import ParameterError, unknown_name, whole_number
 from rankgrove.metrics.spec import parse_metric
+from rankgrove.testing.peers import PEERS
 
 Empty = Literal["paper", "skip", "zero", "one"]
 EMPTY = ("paper", "skip", "zero", "one")
@@ -311,13 +312,13 @@ class Cell(NamedTuple):
         >>> Cell(Row("Gaussian", "yetiloss", {"noise": "gaussian"}), "MAP").title
         'YetiLoss, noise gaussian, MAP'
         """
-        tool = {"catboost": "CatBoost's ", "lightgbm": "LightGBM's "}.get(self.tool, "")
+        tool = f"{PEERS[self.tool].title}'s " if self.tool in PEERS else ""
         changes = [f"{name} {value}" for name, value in self.row.changes.items()]
         return ", ".join([tool + ALGORITHMS[self.row.algorithm].title, *changes, self.metric])
 
 
 # Who else has the algorithm.
-PEERS = {
+PEER_OF = {
     "lambdamart-leafwise": "lightgbm", "queryrmse": "catboost", "lambdamart": "catboost",
     "stochasticrank": "catboost", "yetirank": "catboost", "yetiloss": "catboost",
 }  # fmt: skip
@@ -353,7 +354,7 @@ def cells_of(
                     continue
                 one = Cell(row, metric)
                 cells.setdefault(one.key, one)
-                tool = PEERS[row.algorithm]
+                tool = PEER_OF[row.algorithm]
                 # CatBoost's StochasticRank has no MAP.
                 lacks = row.algorithm == "stochasticrank" and metric == "MAP"
                 if tool in known and table.compares_algorithms and not lacks:

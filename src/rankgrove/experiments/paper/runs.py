@@ -34,6 +34,7 @@ from rankgrove.data.benchmarks import (
     read_fold,
     recognise,
 )
+from rankgrove.data.dataset import Dataset
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments.paper.cells import (
@@ -45,11 +46,12 @@ from rankgrove.experiments.paper.cells import (
     convert_labels,
     metric_name,
 )
-from rankgrove.experiments.paper.peers import Fitted, fit_peer
 from rankgrove.experiments.paper.tables import Figure, paper_figures
 from rankgrove.experiments.tune.spaces import Space, default_space
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna, open_study
+from rankgrove.metrics.base import Floats
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.testing.peers import Watch, fit_peer, metric_of_scores, peer_settings
 
 # Raised when cells are computed in another way than before.
 _VERSION = 1
@@ -204,6 +206,14 @@ def fingerprint(split: Split) -> str:
     return f"{total:08x}"
 
 
+class Fitted(NamedTuple):
+    """A trained model: its value on validation, the trees it keeps, and how it scores documents."""
+
+    value: float
+    n_trees: int
+    predict: Callable[[Dataset], Floats]
+
+
 class _Run:
     """One cell on one fold."""
 
@@ -302,9 +312,19 @@ class _Run:
         )  # fmt: skip
 
     def _fit_peer(self, parameters: Mapping[str, Any]) -> Fitted:
-        return fit_peer(
-            self.cell, parameters, self.split, self.metric, self.plan.budget, self.plan.n_jobs
-        )
+        """A peer with parameters in our words, stopped by our metric on validation."""
+        budget, tool, objective = self.plan.budget, self.cell.tool, self.algorithm.objective
+        given = {
+            "objective": objective, "metric": self.cell.metric, "random_state": budget.seed,
+            **({"l2_documents": 0.0} if objective == "stochasticrank" else {}), **parameters,
+        }  # fmt: skip
+        settings = peer_settings(tool, given, self.plan.n_jobs)
+        if tool == "lightgbm":
+            settings |= {"force_col_wise": True, "deterministic": True}
+        value = metric_of_scores(self.split.vali, self.metric)
+        watch = Watch(self.split.vali, value, budget.rounds)
+        fitted = fit_peer(tool, settings, self.split.train, budget.max_trees, watch)
+        return Fitted(value(fitted.predict(self.split.vali)), fitted.n_trees, fitted.predict)
 
 
 def _next_draw(space: Space, budget: Budget, finished: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankgrove.experiments.paper.cells import ALGORITHMS, PEERS, Cell, Row, Table
+from rankgrove.experiments.paper.cells import ALGORITHMS, PEER_OF, Cell, Row, Table
 from rankgrove.experiments.tables import escape_latex, latex, markdown
 from rankgrove.metrics.base import Floats
 
@@ -171,7 +171,7 @@ def make_grids(
 
 
 def _peer(row: Row, metric: str) -> Cell:
-    return Cell(row, metric, PEERS[row.algorithm])
+    return Cell(row, metric, PEER_OF[row.algorithm])
 
 
 def _column(

@@ -1,0 +1,1 @@
+"""What tests, benchmarks and `paper` share: other libraries behind one face."""
