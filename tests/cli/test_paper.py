@@ -59,7 +59,8 @@ def test_quick_is_a_small_budget_that_options_change(cli_json, tiny):
     found = cli_json("paper", tiny, "--quick", "--trials", "1", "--trees", "2", "--metrics", "MAP",
                      "--algorithms", "queryrmse", "--seed", "3")  # fmt: skip
     assert found["budget"] == {
-        "n_random": 1, "n_bayesian": 0, "max_trees": 2, "patience": 30, "seed": 3
+        "n_random": 1, "n_bayesian": 0, "max_trees": 2, "patience": 30, "seed": 3,
+        "sampler": "tpe",
     }  # fmt: skip
     assert found["sets"] == [{"name": "tiny", "benchmark": None, "folds": [1]}]
     assert "seconds" not in found["cells"][0]
@@ -71,11 +72,12 @@ def test_quick_is_a_small_budget_that_options_change(cli_json, tiny):
         ([], 2, "DIR must be given, or --list"),
         (["nowhere"], 1, "must be a directory with a data set. Got nothing"),
         (["."], 1, "must hold Fold1 to Fold5, S1 to S5, or files named train, vali and test"),
-        ([".", "--table", "26"], 2, "table must be one of 2, 3, figure1"),
+        ([".", "--table", "26"], 2, "table must be one of 1, 2, 3, figure1"),
         ([".", "--format", "html"], 2, "--format must be one of table, markdown, latex, json"),
         ([".", "--empty", "none"], 2, "--empty must be one of paper, skip, zero, one"),
         ([".", "--folds", "one"], 2, "--folds must be numbers with commas between"),
         ([".", "--trials", "few"], 2, "trials must be a number, 1 or more"),
+        ([".", "--sampler", "random"], 2, "sampler must be one of tpe, gp"),
         ([".", "--set", "web10"], 2, "did you mean 'web10k'"),
         ([".", ".", "--set", "web10k"], 2, "--set must be used with one DIR"),
         ([".", "--algorithms", "yeti"], 2, "algorithm must be one of lambdamart-leafwise"),
@@ -84,6 +86,16 @@ def test_quick_is_a_small_budget_that_options_change(cli_json, tiny):
 )
 def test_wrong_calls_are_refused_in_one_line(cli, args, code, problem):
     fails(cli("paper", *args), code, problem)
+
+
+def test_table_1_runs_nothing_and_needs_no_data(cli, tiny, tmp_path):
+    alone = cli("paper", "--table", "1")
+    assert alone.exit_code == 0
+    assert "paper: Istella-S" in alone.stdout
+    kept = tmp_path / "kept"
+    with_data = cli("paper", tiny, "--table", "1", "-o", kept)
+    assert "tiny" in with_data.stdout
+    assert not kept.exists()
 
 
 def test_folds_and_trees_that_cannot_be_are_refused(cli, tiny):

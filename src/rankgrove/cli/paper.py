@@ -52,7 +52,7 @@ def paper(
             "--table",
             "-t",
             metavar="LIST",
-            help="Tables of the paper: 2, 3, figure1, 4-9, 10-21, 22-25; with commas between.",
+            help="Tables of the paper: 1, 2, 3, figure1, 4-9, 10-21, 22-25; with commas between.",
         ),
     ] = "2",
     quick: Annotated[
@@ -64,6 +64,12 @@ def paper(
             metavar="N|N+N", help="Trials a cell, or random and Bayesian ones; 20+80 by default."
         ),
     ] = None,
+    sampler: Annotated[
+        str,
+        typer.Option(
+            metavar="tpe|gp", help="What draws Bayesian trials; gp, as in the paper, needs PyTorch."
+        ),
+    ] = "tpe",
     trees: Annotated[
         int | None, typer.Option(metavar="N", help="The most trees of a trial; 1000 by default.")
     ] = None,
@@ -122,24 +128,26 @@ def paper(
     if list_:
         _show_list(shape)
         return
-    if not directories:
-        raise ParameterError("DIR must be given, or --list. Got neither.")
     from rankgrove.data.benchmarks import find_benchmark
     from rankgrove.experiments.paper.cells import EMPTY, cells_of, parse_tables
     from rankgrove.experiments.paper.runs import Plan, Source, figures_of
 
     if empty not in EMPTY:
         raise unknown_name("--empty", empty, EMPTY)
-    if set_name is not None and len(directories) > 1:
+    tables = parse_tables(table)
+    places, to_run = directories or [], [one for one in tables if one.kind != "sizes"]
+    if to_run and not places:
+        raise ParameterError("DIR must be given, or --list. Got neither.")
+    if set_name is not None and len(places) > 1:
         raise ParameterError("--set must be used with one DIR. Got several.")
     known = None if set_name is None else find_benchmark(set_name)
-    tables = parse_tables(table)
     numbers = None if folds is None else _numbers(folds)
-    cells = cells_of(tables, _names(algorithms), _names(metrics), _peers() if peers else ())
-    budget = _budget(quick, trials, trees, seed)
-    sources = _with_folds([Source.open(place, known) for place in directories], numbers)
+    chosen = _names(algorithms), _names(metrics), _peers() if peers else ()
+    cells = cells_of(to_run, *chosen) if to_run else []
+    budget = _budget(quick, trials, trees, seed, sampler)
+    sources = _with_folds([Source.open(place, known) for place in places], numbers)
     plan = Plan(sources, tuple(cells), out, budget, empty, n_jobs)  # type: ignore[arg-type]
-    records = _run(plan)
+    records = _run(plan) if cells else {}
     _show(tables, plan, records, figures_of(plan, records), shape)
 
 
@@ -173,10 +181,10 @@ def _with_folds(sources: list[Source], numbers: list[int] | None) -> tuple[Sourc
     )
 
 
-def _budget(quick: bool, trials: str | None, trees: int | None, seed: int) -> Budget:
+def _budget(quick: bool, trials: str | None, trees: int | None, seed: int, sampler: str) -> Budget:
     from rankgrove.experiments.paper.cells import FULL, QUICK, parse_trials
 
-    budget = replace(QUICK if quick else FULL, seed=seed)
+    budget = replace(QUICK if quick else FULL, seed=seed, sampler=sampler)
     if trials is not None:
         n_random, n_bayesian = parse_trials(trials)
         budget = replace(budget, n_random=n_random, n_bayesian=n_bayesian)
@@ -251,10 +259,12 @@ def _progress() -> Iterator[Any]:
 def _show(
     tables: Sequence[Table], plan: Plan, records: Records, figures: Figures, shape: str
 ) -> None:
+    from rankgrove.experiments.paper.runs import sizes_of
     from rankgrove.experiments.paper.tables import (
         against_peers,
         make_grids,
         say_peers,
+        size_grid,
         to_json,
         to_latex,
         to_markdown,
@@ -262,6 +272,8 @@ def _show(
 
     sets = {source.name: source.paper_name for source in plan.sources}
     grids = [grid for one in tables for grid in make_grids(one, plan.cells, figures, sets)]
+    if any(one.kind == "sizes" for one in tables):
+        grids.insert(0, size_grid(sizes_of(plan.sources, plan.budget.seed, plan.n_jobs)))
     pairs = against_peers(plan.cells, figures, list(sets))
     notes = [*_notes(plan, grids), *([say_peers(pairs)] if pairs else [])]
     if shape == "json":
@@ -313,6 +325,8 @@ def _pieces(lines: Sequence[Sequence[str]]) -> list[list[int]]:
 
 def _notes(plan: Plan, grids: Sequence[Grid]) -> list[str]:
     """What one has to know to read the tables."""
+    if not plan.cells:
+        return ["The first rows are the data that were read."] if plan.sources else []
     kinds = {grid.table.kind for grid in grids}
     folds = ", ".join(
         f"{source.name} {'fold' if len(source.folds) == 1 else 'folds'} "

@@ -27,7 +27,7 @@ from rankgrove.experiments.paper.cells import (
     parse_tables,
     parse_trials,
 )
-from rankgrove.experiments.paper.runs import Plan, Source, figures_of, run_plan
+from rankgrove.experiments.paper.runs import Plan, Source, figures_of, run_plan, sizes_of
 from rankgrove.experiments.paper.tables import (
     Figure,
     against_peers,
@@ -38,11 +38,13 @@ from rankgrove.experiments.paper.tables import (
     plain_rows,
     relative_loss,
     say_peers,
+    size_grid,
     to_json,
     to_latex,
     to_markdown,
 )
 from rankgrove.experiments.tune.spaces import default_space
+from rankgrove.experiments.tune.studies import import_optuna
 
 SMALL = Budget(n_random=2, n_bayesian=1, max_trees=3)
 
@@ -95,9 +97,8 @@ def test_table_3_repeats_tables_15_17_and_19():
 
 
 def test_every_table_of_the_paper_can_be_asked_for():
-    assert [one.name for one in parse_tables("2-3, Figure 1, 4 to 9,10-21,22..25")] == list(TABLES)
-    for name in paper_figures():
-        assert name == "1" or name in TABLES
+    assert [one.name for one in parse_tables("1-3, Figure 1, 4 to 9,10-21,22..25")] == list(TABLES)
+    assert set(paper_figures()) == set(TABLES) - {"figure1"}
 
 
 def test_rows_and_metrics_of_a_table_cover_those_of_the_paper():
@@ -113,7 +114,7 @@ def test_rows_and_metrics_of_a_table_cover_those_of_the_paper():
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("26", "table must be one of"), ("", "at least one table"), ("1", "table must be one of"),
+    [("26", "table must be one of"), ("", "at least one table"), ("0", "table must be one of"),
      ("figur1", "did you mean 'figure1'")],
 )  # fmt: skip
 def test_other_tables_are_refused(text, problem):
@@ -435,6 +436,45 @@ def test_another_budget_or_other_data_are_not_mixed_up(place, tmp_path):
         told = []
         run_plan(make_plan(place, tmp_path, cells, **{"folds": [1], **changes}), told.append)
         assert told[0].record is None
+
+
+def test_table_1_has_the_sizes_of_our_sets_and_then_those_of_the_paper(place):
+    source = Source.open(place)
+    grid = size_grid(sizes_of([source, replace(source, name="one", folds=source.folds[:1])], 0, 1))
+    header, rows = plain_rows(grid)
+    assert header[:3] == ["data set", "features", "queries train"]
+    assert [row[0] for row in rows[:4]] == ["tiny, fold 1", "tiny, fold 2", "one", "paper: Web10K"]
+    split = read_fold(source.folds[0])
+    assert rows[0][1:] == [
+        "16", *(str(part.n_queries) for part in split), *(str(part.n_documents) for part in split)
+    ]  # fmt: skip
+    assert rows[3][5] == "723,412"
+    assert "| paper: Web10K | 136 | 6,000 |" in to_markdown(grid)
+    assert to_json(grid)["rows"][3]["entries"][4]["values"] == [723412]
+
+
+@pytest.mark.parametrize("tool", ["rankgrove", "catboost"])
+def test_bayesian_trials_are_drawn_by_the_sampler_that_is_named(place, tmp_path, tool):
+    pytest.importorskip("torch")
+    pytest.importorskip(tool)
+    optuna = import_optuna()
+    for sampler in ("tpe", "gp"):
+        budget = Budget(n_random=1, n_bayesian=3, max_trees=2, sampler=sampler)
+        cells = [Cell(Row("", "queryrmse"), "MAP", tool)]
+        run_plan(make_plan(place, tmp_path, cells, folds=[1], budget=budget, n_jobs=1))
+    url = f"sqlite:///{tmp_path / 'studies.db'}"
+    first, second = (
+        [trial.params for trial in optuna.load_study(study_name=name, storage=url).trials]
+        for name in optuna.get_all_study_names(url)
+    )
+    assert len(first) == len(second) == 4
+    assert first[0] == second[0]
+    assert first[1:] != second[1:]
+
+
+def test_another_sampler_is_refused():
+    with pytest.raises(ParameterError, match="sampler must be one of tpe, gp"):
+        Budget(sampler="random")
 
 
 def test_two_directories_of_one_name_are_refused(place, tmp_path):

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.errors import ParameterError, unknown_name, whole_number
+from rankgrove.experiments.tune.tune import Sampler, check_sampler
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.testing.peers import PEERS
 
 Empty = Literal["paper", "skip", "zero", "one"]
 EMPTY = ("paper", "skip", "zero", "one")
-Kind = Literal["values", "relative", "gap"]
+Kind = Literal["values", "relative", "gap", "sizes"]
 
 METRICS = ("NDCG@10", "MRR", "MAP", "ERR")
 ALL_METRICS = ("NDCG@1", "NDCG@5", *METRICS)
@@ -110,7 +111,10 @@ class Row:
 
 
 class Table(NamedTuple):
-    """What a table of the paper shows: rows and metrics; `values`, `relative` losses or `gap`."""
+    """What a table of the paper shows: rows and metrics, as `values`, `relative` losses or `gap`.
+
+    Table 1 has the `sizes` of data sets, and nothing to run.
+    """
 
     name: str
     rows: tuple[Row, ...]
@@ -146,6 +150,7 @@ _FEWER = tuple(row for row in _NEIGHBOURS if row.title != "3")
 
 def _tables() -> dict[str, Table]:
     found = [
+        Table("1", (), (), "sizes"),
         Table("2", _BY_ALGORITHM, METRICS),
         Table("3", _smoothing("yetiloss"), ("NDCG@10", "MRR", "MAP")),
         Table("figure1", _NEIGHBOURS, METRICS, "relative"),
@@ -236,8 +241,8 @@ class Budget:
 
     Attributes
     ----------
-    n_random, n_bayesian
-        Trials drawn at random, then by Bayesian optimisation.
+    n_random, n_bayesian, sampler
+        Trials drawn at random, then by Bayesian optimisation: `tpe`, or `gp` as in the paper.
     max_trees
         The most trees of a trial; as many are kept as are best on validation.
     patience
@@ -251,6 +256,7 @@ class Budget:
     max_trees: int = 1000
     patience: int | None = None
     seed: int = 0
+    sampler: Sampler = "tpe"
 
     def __post_init__(self) -> None:
         whole_number("n_random", self.n_random, 1)
@@ -258,6 +264,7 @@ class Budget:
         whole_number("max_trees", self.max_trees, 1)
         whole_number("patience", self.patience, 1, none=True)
         whole_number("seed", self.seed, 0)
+        check_sampler(self.sampler)
 
     @property
     def rounds(self) -> int:
@@ -267,8 +274,8 @@ class Budget:
     def __str__(self) -> str:
         stop = "" if self.patience is None else f", stopped when {self.patience} bring nothing"
         return (
-            f"{self.n_random} random and {self.n_bayesian} Bayesian trials a cell, up to "
-            f"{self.max_trees:,} trees{stop}, seed {self.seed}"
+            f"{self.n_random} random and {self.n_bayesian} Bayesian trials ({self.sampler}) per "
+            f"cell, up to {self.max_trees:,} trees{stop}, seed {self.seed}"
         )
 
 

@@ -49,6 +49,7 @@ from rankgrove.experiments.paper.cells import (
 from rankgrove.experiments.paper.tables import Figure, paper_figures
 from rankgrove.experiments.tune.spaces import Space, default_space
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna, open_study
+from rankgrove.experiments.tune.tune import tune
 from rankgrove.metrics.base import Floats
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.testing.peers import Watch, fit_peer, metric_of_scores, peer_settings
@@ -197,6 +198,19 @@ def figures_of(plan: Plan, records: Records) -> dict[tuple[str, str], Figure]:
     return found
 
 
+def sizes_of(sources: Iterable[Source], seed: int, n_jobs: int | None) -> dict[str, list[int]]:
+    """What table 1 has of a data set, by set and fold: features, queries and documents."""
+    sizes = {}
+    for source in sources:
+        for fold in source.folds:
+            split = read_fold(fold, source.benchmark, seed=seed, n_jobs=n_jobs)
+            name = source.name if len(source.folds) == 1 else f"{source.name}, fold {fold.number}"
+            queries, documents = ([getattr(part, what) for part in split]
+                                  for what in ("n_queries", "n_documents"))  # fmt: skip
+            sizes[name] = [split.train.n_features, *queries, *documents]
+    return sizes
+
+
 def fingerprint(split: Split) -> str:
     """A check sum of the data of a fold."""
     total = 0
@@ -271,15 +285,13 @@ class _Run:
 
     def _tune_ours(self) -> tuple[dict[str, Any], Fitted]:
         """The best parameters that were drawn, and the model that they give."""
-        from rankgrove.experiments.tune.tune import tune  # noqa: PLC0415 (needs optuna)
-
         budget = self.plan.budget
         tuned = tune(
             self.split.train, self.split.vali, objective=self.algorithm.objective,
             metric=self.metric, space=self.space, fixed=self.fixed, n_random=budget.n_random,
             n_bayesian=budget.n_bayesian, prune=False, max_trees=budget.max_trees,
             early_stopping_rounds=budget.rounds, storage=self._storage, name=self.slug,
-            seed=budget.seed, n_jobs=self.plan.n_jobs,
+            seed=budget.seed, sampler=budget.sampler, n_jobs=self.plan.n_jobs,
         )  # fmt: skip
         if tuned.interrupted:
             raise KeyboardInterrupt
@@ -337,8 +349,8 @@ def _next_draw(space: Space, budget: Budget, finished: Sequence[Any]) -> Any:
     )
 
     protocol = Protocol(
-        base=Parameters(), space=space, n_random=budget.n_random, sampler="tpe", prune=False,
-        rounds=None, seed=budget.seed,
+        base=Parameters(), space=space, n_random=budget.n_random, sampler=budget.sampler,
+        prune=False, rounds=None, seed=budget.seed,
     )  # fmt: skip
     sampler = make_sampler(protocol, len(finished))
     study = import_optuna().create_study(direction="maximize", sampler=sampler)

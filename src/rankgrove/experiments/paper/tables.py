@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankgrove.experiments.paper.cells import ALGORITHMS, PEER_OF, Cell, Row, Table
+from rankgrove.experiments.paper.cells import ALGORITHMS, PEER_OF, TABLES, Cell, Row, Table
 from rankgrove.experiments.tables import escape_latex, latex, markdown
 from rankgrove.metrics.base import Floats
 
@@ -119,7 +119,7 @@ class Grid(NamedTuple):
     @property
     def title(self) -> str:
         about = _TITLES.get(self.table.name) or paper_figures()[self.table.name]["title"]
-        return f"{self.table.title}: {about}. {self.metric}"
+        return f"{self.table.title}: {about}" + (f". {self.metric}" if self.metric else "")
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -168,6 +168,14 @@ def make_grids(
         titles += [f"paper: {name}" for name in theirs]
         grids.append(Grid(table, metric, tuple(titles), tuple(lines)))
     return grids
+
+
+def size_grid(sizes: Mapping[str, Sequence[int]]) -> Grid:
+    """Table 1: features, queries and documents of our sets, then of the paper's."""
+    found = paper_figures()["1"]
+    rows = {**sizes, **{f"paper: {name}": row for name, row in found["rows"][""].items()}}
+    lines = [Line(name, tuple(Entry((n,)) for n in numbers)) for name, numbers in rows.items()]
+    return Grid(TABLES["1"], "", tuple(found["columns"]), tuple(lines))
 
 
 def _peer(row: Row, metric: str) -> Cell:
@@ -266,7 +274,8 @@ def say_peers(pairs: Sequence[Mapping[str, Any]]) -> str:
 
 def _texts(grid: Grid, entry: Entry, mark: Callable[[str], str]) -> list[str]:
     """The numbers of an entry, marked if it is among the best; dashes where there is none."""
-    texts = [f"{number:.2f}" for number in entry.numbers] or ["-"] * (len(grid.parts) or 1)
+    shape = ",d" if grid.table.kind == "sizes" else ".2f"
+    texts = [f"{number:{shape}}" for number in entry.numbers] or ["-"] * (len(grid.parts) or 1)
     return [mark(text) for text in texts] if entry.best else texts
 
 
@@ -303,7 +312,7 @@ def _marked(grid: Grid, mark: Callable[[str], str]) -> tuple[list[str], list[lis
         [line.title, *(text for entry in line.entries for text in _texts(grid, entry, mark))]
         for line in grid.lines
     ]
-    return [grid.metric, *_header(grid)], rows
+    return [grid.metric or "data set", *_header(grid)], rows
 
 
 def to_json(grid: Grid) -> dict[str, Any]:

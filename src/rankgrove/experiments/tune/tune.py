@@ -200,7 +200,7 @@ def tune(
     """
     import_optuna()
     _check_data(train, valid, folds)
-    _check_sampler(sampler)
+    check_sampler(sampler)
     _check_callbacks(callbacks)
     n_random = whole_number("n_random", n_random, 0)
     n_trials = n_random + whole_number("n_bayesian", n_bayesian, 0)
@@ -388,7 +388,8 @@ def _check_data(train: Any, valid: Any, folds: Any) -> None:
     whole_number("folds", folds, 2, train.n_queries, none=True)
 
 
-def _check_sampler(sampler: Any) -> None:
+def check_sampler(sampler: Any) -> None:
+    """Refuse a sampler that does not exist, or that lacks the package it needs."""
     if sampler not in get_args(Sampler):
         raise unknown_name("sampler", str(sampler), get_args(Sampler))
     if sampler == "gp" and importlib.util.find_spec("torch") is None:
