@@ -184,7 +184,7 @@ def _with_folds(sources: list[Source], numbers: list[int] | None) -> tuple[Sourc
 def _budget(quick: bool, trials: str | None, trees: int | None, seed: int, sampler: str) -> Budget:
     from rankgrove.experiments.paper.cells import FULL, QUICK, parse_trials
 
-    budget = replace(QUICK if quick else FULL, seed=seed, sampler=sampler)
+    budget = replace(QUICK if quick else FULL, seed=seed, sampler=sampler)  # type: ignore[arg-type]
     if trials is not None:
         n_random, n_bayesian = parse_trials(trials)
         budget = replace(budget, n_random=n_random, n_bayesian=n_bayesian)
