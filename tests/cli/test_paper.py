@@ -43,7 +43,7 @@ def test_table_shows_ours_beside_the_papers_and_says_the_budget(cli, tiny):
     assert lines[1].split()[:4] == ["MAP", "tiny", "paper:", "Web10K"]
     assert [line.split()[0] for line in lines[2:4]] == ["QueryRMSE", "YetiRank"]
     assert lines[2].split()[2:] == ["62.11", "63.51", "86.06", "88.40", "78.11", "88.59"]
-    assert "1 random and 1 Bayesian trials a cell, up to 3 trees" in result.stdout
+    assert "1 random and 1 Bayesian trials (tpe) per cell, up to 3 trees" in result.stdout
     assert "2 of 2: tiny, fold 1, YetiRank, MAP" in result.stderr
     markdown = cli(
         "paper", tiny, *SMALL, "--algorithms", "queryrmse,yetirank", "--metrics", "MAP",
