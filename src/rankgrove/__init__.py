@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rankgrove.estimators.mart import MARTClassifier, MARTRegressor
     from rankgrove.estimators.ranker import Ranker
     from rankgrove.experiments.combine.combine import Combination, combine, combine_two
-    from rankgrove.experiments.combined import CombinedModel
     from rankgrove.experiments.compare.compare import Comparison, compare
     from rankgrove.experiments.compare.gap import Gap, generalisation_gap
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
+    from rankgrove.model.base import ScoringModel, load
+    from rankgrove.model.combined import CombinedModel
     from rankgrove.model.model import Model
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.objectives.check import check_objective
@@ -45,6 +46,7 @@ __all__ = [
     "Model",
     "RankNet",
     "Ranker",
+    "ScoringModel",
     "Tuned",
     "check_objective",
     "combine",
@@ -55,6 +57,7 @@ __all__ = [
     "from_frame",
     "generalisation_gap",
     "is_local_maximum",
+    "load",
     "make_web_search",
     "parse_metric",
     "read_data",
@@ -76,7 +79,6 @@ _HOMES = {
     "estimators.mart": ("MARTClassifier", "MARTRegressor"),
     "estimators.ranker": ("Ranker",),
     "experiments.combine.combine": ("Combination", "combine", "combine_two"),
-    "experiments.combined": ("CombinedModel",),
     "experiments.compare.compare": ("Comparison", "compare"),
     "experiments.cross_validation": ("CrossValidation", "cross_validate"),
     "experiments.compare.gap": ("Gap", "generalisation_gap"),
@@ -84,6 +86,8 @@ _HOMES = {
     "experiments.tune.tune": ("Tuned", "tune"),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
+    "model.base": ("ScoringModel", "load"),
+    "model.combined": ("CombinedModel",),
     "model.model": ("Model",),
     "neural.estimators": ("LambdaRank", "RankNet"),
     "objectives.check": ("check_objective",),

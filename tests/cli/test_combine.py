@@ -83,8 +83,17 @@ def test_trees_on_scores_are_saved_scored_and_evaluated(cli, cli_json, two_model
     got = cli_json("evaluate", "top.safetensors", vali, "-m", "ndcg@10")
     assert got["metrics"]["ndcg@10"]["mean"] == found["value"]
     assert len(cli("score", "top.safetensors", two_models / "test.txt").stdout.splitlines()) > 20
-    fails(cli("inspect", "top.safetensors"), 1, "Got a combined model")
-    fails(cli("explain", "top.safetensors", vali), 1, "Got a combined model")
+    shown = cli_json("inspect", "top.safetensors")
+    assert (shown["kind"], len(shown["parts"])) == ("combined", 3)
+    assert ["1", "3", "trees"] in [
+        line.split() for line in cli("inspect", "top.safetensors").stdout.splitlines()
+    ]
+    fails(cli("explain", "top.safetensors"), 2, "DATA must be given for a combined model")
+    worth = cli_json("explain", "top.safetensors", vali)
+    assert {*worth["drops"][0]} == {"feature", "drop", "std"}
+    query = str(read_data(vali).query_ids[0])
+    result = cli("explain", "top.safetensors", vali, "--query", query, "--document", "1")
+    fails(result, 2, "Got trees on the scores of other models")
     assert "weight" not in cli(*call).stdout
 
 

@@ -84,7 +84,11 @@ def test_first_trees_only(cli, model, test_file):
     got = numbers(cli("score", model, test_file, "--n-trees", "2").stdout)
     data = read_data(test_file)
     np.testing.assert_array_equal(got, Model.load(model).predict(data, n_trees=2))
-    fails(cli("score", model, test_file, "--n-trees", "6"), 2, "--n-trees must be from 0 to 5")
+    fails(
+        cli("score", model, test_file, "--n-trees", "6"),
+        2,
+        "--n-trees must be a whole number, from 0 to 5",
+    )
 
 
 def test_json_has_the_scores_or_their_file(cli_json, model, test_file, expected):

@@ -112,6 +112,24 @@ def test_model_with_a_base_is_inspected_and_scores_alone(train, cli, cli_json, t
     np.testing.assert_allclose(np.loadtxt("s.txt"), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_inspect_shows_validation_after_the_last_tree_beyond_the_base(
+    train, cli, cli_json, trained, base, stops
+):
+    stopping = ("--n-estimators", "60", "--learning-rate", "0.5", "--early-stopping-rounds", "20")
+    train("--base-model", base, "--valid", trained / "vali.txt", *(stopping if stops else ()))
+    model = Model.load("m.safetensors")
+    curve = model.history["vali"]["ndcg@10"]
+    # There is a value at the number of all trees, which is that of another one.
+    assert (len(curve) >= model.n_trees) == stops
+    (entry,) = cli_json("inspect", "m.safetensors")["validation"]
+    assert entry["last"] == curve[model.n_trees - 5 - 1]
+    assert entry["best"] == max(curve)
+    shown = ["vali", "ndcg@10", f"{entry['last']:.4f}"]
+    page = cli("inspect", "m.safetensors").stdout
+    assert shown in [line.split()[:3] for line in page.splitlines()]
+
+
 def test_base_model_and_resume_together_are_refused(train, base):
     train("--checkpoint", "c.safetensors", "--checkpoint-every", "3")
     result = train("--base-model", base, "--resume", "c.safetensors")

@@ -35,7 +35,9 @@ def test_a_feature_that_no_tree_uses_has_no_importance(kind):
 
 
 def test_a_kind_of_importance_that_does_not_exist_is_refused_with_the_nearest():
-    with pytest.raises(ParameterError, match=r"one of gain, split\. Got 'gian'; did you mean 'gai"):
+    with pytest.raises(
+        ParameterError, match=r"one of gain, split, contribution\. Got 'gian'; did you mean 'gai"
+    ):
         make_model().importance("gian")
 
 

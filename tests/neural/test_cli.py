@@ -151,8 +151,40 @@ def test_a_wrong_call_is_refused(cli, tmp_path, args, problem):
     assert problem in result.stderr
 
 
-def test_explaining_needs_trees(cli):
+def test_a_network_is_explained_on_data(cli):
     train(cli, *QUICK, "--objective", "ranknet")
-    result = cli("explain", "m.safetensors")
-    assert result.exit_code == 1
-    assert "must be a model of trees. Got a network" in result.stderr
+    model, vali = NetworkModel.load("m.safetensors"), read_data("vali.txt")
+    for args, problem in (
+        ([], "DATA must be given for a network"),
+        (["--tree", "0"], "--tree must be used with a model of trees. Got a network"),
+    ):
+        refused = cli("explain", "m.safetensors", *args)
+        assert refused.exit_code == 2
+        assert problem in refused.stderr
+    worth = json.loads(cli("explain", "m.safetensors", "vali.txt", "--json").stdout)
+    adds = dict(zip(model.feature_names, model.importance("contribution", vali), strict=True))
+    assert {row["feature"]: row["adds"] for row in worth["drops"]} == adds
+    assert "adds" in cli("explain", "m.safetensors", "vali.txt").stdout
+
+
+def test_a_document_of_a_query_is_explained_by_a_network(cli):
+    train(cli, *QUICK, "--objective", "ranknet")
+    model, vali = NetworkModel.load("m.safetensors"), read_data("vali.txt")
+    part = vali.take_queries([1])
+    order = np.argsort(-model.predict(part), kind="stable")
+    call = ("explain", "m.safetensors", "vali.txt", "--query", str(part.query_ids[0]))
+    ranking = json.loads(cli(*call, "--json").stdout)["ranking"]
+    first = int(vali.offsets[1])
+    assert [row["row"] for row in ranking] == (first + order).tolist()
+    found = json.loads(cli(*call, "--document", "2", "--top", "99", "--json").stdout)
+    parts = model.contributions(part)[order[1]]
+    assert found["expected"] == parts[-1]
+    assert sum(row["contribution"] for row in found["contributions"]) == pytest.approx(
+        parts[:-1].sum()
+    )
+    assert "(of a median document)" in cli(*call, "--document", "2").stdout
+    why = json.loads(cli(*call, "--why", "1", "2", "--top", "99", "--json").stdout)
+    wanted = model.why(part, *order[:2].tolist())
+    assert [row["difference"] for row in why["differences"]] == [
+        row.difference for row in wanted.differences
+    ]

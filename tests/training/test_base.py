@@ -68,7 +68,7 @@ def test_base_trees_come_first_and_the_model_scores_alone(data, valid, base, kin
     loaded = Ranker.load(tmp_path / "model.safetensors")
     assert loaded.predict(data).tobytes() == watch.training.scores.tobytes()
     assert loaded.best_iteration_ == 6
-    assert loaded.model_.n_base_trees == loaded.model_.parameters["n_base_trees"] == 4
+    assert loaded.model_.n_base_trees == loaded.model_.notes["n_base_trees"] == 4
     assert loaded.history_ == ranker.history_
 
 
@@ -163,7 +163,7 @@ def test_resumed_run_with_a_base_has_the_bits_of_an_uninterrupted_one(
     )  # fmt: skip
     checkpoint = Model.load(path)
     assert (checkpoint.n_trees, checkpoint.n_base_trees) == (7, 4)
-    assert checkpoint.parameters["n_base_trees"] == 4
+    assert checkpoint.notes["n_base_trees"] == 4
     resumed = make_ranker(**options).fit(data, valid=valid, resume=path)
     assert bits(resumed.model_.ensemble) == bits(whole.model_.ensemble)
     assert resumed.history_ == whole.history_

@@ -1,5 +1,7 @@
 """Checkpoints: a run that goes on from one has the same bits as one that was never interrupted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,7 +106,7 @@ def test_finished_model_can_be_given_more_trees():
 def test_model_of_no_trees_is_a_start():
     data = make_data()
     model = make_ranker().fit(data).model_
-    empty = Model(model.ensemble.prefix(0), model.schema, model.parameters, {})
+    empty = replace(model, ensemble=model.ensemble.prefix(0), history={})
     resumed = make_ranker().fit(data, resume=empty)
     assert bits(resumed.model_.ensemble) == bits(model.ensemble)
 

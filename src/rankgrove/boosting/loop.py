@@ -35,7 +35,7 @@ from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.trees.binning import with_category_codes
-from rankgrove.trees.ensemble import NO_SET, Ensemble, Tree
+from rankgrove.trees.ensemble import Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
 from rankgrove.trees.predict import Scorer
@@ -130,7 +130,7 @@ class Training:
             or p.temperature is not None or objective.is_random
         )  # fmt: skip
         self._is_still = False
-        trees = [] if earlier is None else _trees_of(earlier)
+        trees = [] if earlier is None else earlier.trees()
         self.base_trees, self.trees = trees[:n_base_trees], trees[n_base_trees:]
         self.scores = self._scores_of(train)
         self._valid_scores = {
@@ -413,21 +413,9 @@ class Training:
             walk(grown, self.matrix, values, scores, self.n_jobs)
 
 
-def _trees_of(ensemble: Ensemble) -> list[Tree]:
-    return [_with_own_sets(ensemble.tree(at)) for at in range(ensemble.n_trees)]
-
-
 def _average_of(curvatures: Floats, rows: NDArray[np.int32]) -> float:
     """The average curvature of some documents, 0 if there are none."""
     if len(rows) == 0:
         return 0.0
     own = curvatures if len(rows) == len(curvatures) else curvatures[rows]
     return float(own.sum()) / len(rows)
-
-
-def _with_own_sets(tree: Tree) -> Tree:
-    """A tree out of an ensemble with its own sets of categories only."""
-    by_category = tree.category_set != NO_SET
-    own = np.where(by_category, np.cumsum(by_category) - 1, NO_SET).astype(np.int32)
-    sets = tree.category_sets[tree.category_set[by_category]]
-    return replace(tree, category_set=own, category_sets=sets)

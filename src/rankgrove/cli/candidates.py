@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankgrove.cli.console import warn
 from rankgrove.cli.files import COLUMN
-from rankgrove.cli.models import read_for_model, table_columns
+from rankgrove.cli.models import load_model, read_for_model, table_columns
 from rankgrove.cli.options import Reading, is_model_file
 from rankgrove.errors import DataError, ParameterError, parameter, refusal, unknown_name
 
@@ -92,10 +92,8 @@ class Inputs:
 
     @cached_property
     def models(self) -> dict[str, Any]:
-        from rankgrove.experiments.combined import load_any_model
-
         return {
-            name: load_any_model(source.path)
+            name: load_model(source.path)
             for name, source in self.sources.items()
             if source.path is not None and source.is_model
         }

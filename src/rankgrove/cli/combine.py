@@ -10,14 +10,14 @@ import typer
 
 from rankgrove.cli.console import make_table, show, show_json
 from rankgrove.cli.files import check_outputs, name_files, read_labels, sort_files
-from rankgrove.cli.models import load_scorer, read_for_model
+from rankgrove.cli.models import load_model, read_for_model
 from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
 from rankgrove.errors import parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
     from rankgrove.experiments.combine.combine import Combination, CombinedRankers
-    from rankgrove.experiments.combined import CombinedModel
+    from rankgrove.model.combined import CombinedModel
     from rankgrove.model.model import Model
 
 _METHODS = ("sweep", "lambdamart")
@@ -75,13 +75,12 @@ def combine(
     rankers = [Path(name) for name in names]
     _check(rankers, method, out, curve, data)
     from rankgrove.experiments.combine import combine as combining
-    from rankgrove.experiments.combined import common_schema
     from rankgrove.metrics.spec import parse_metric
 
     chosen = parse_metric(metric)
     judged, given = _read(data, rankers, reading, chosen.ties == "document_id")
     if out is not None:
-        common_schema(list(given.values()))
+        combining.check_models(list(given.values()), method)
     found: Combination | CombinedRankers
     weights: dict[str, float] | None
     model: Model | CombinedModel | None
@@ -177,7 +176,7 @@ def _read(
     from rankgrove.cli.scores import scores_from_lines
 
     changes: dict[str, Any] = {"document_ids": True} if with_ids else {}
-    models = {ranker: load_scorer(ranker) for ranker in rankers if is_model_file(ranker)}
+    models = {ranker: load_model(ranker) for ranker in rankers if is_model_file(ranker)}
     if models:
         first = next(iter(models.values()))
         data = read_for_model(first, path, reading, with_labels=True, **changes)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from rankgrove.cli.console import count, make_table, show, show_json
 from rankgrove.cli.files import check_outputs, read_labels, sort_files, write_table
-from rankgrove.cli.models import load_scorer, predict, read_for_model
+from rankgrove.cli.models import load_model, read_for_model
 from rankgrove.cli.options import (
     Json,
     Metrics,
@@ -129,9 +129,9 @@ def evaluate(
         scores = scores_from_feature(data, column or "")
     elif is_model_file(ranker):
         source = {"model": str(ranker)}
-        model = load_scorer(ranker)
+        model = load_model(ranker)
         data = read_for_model(model, data_file, reading, with_labels=True, **changes)
-        scores = predict(model, data, reading)
+        scores = model.predict(data, n_jobs=reading.n_jobs)
     else:
         source = {"scores": str(ranker)}
         data = read_labels(data_file, reading, **changes)

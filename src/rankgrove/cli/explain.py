@@ -13,7 +13,7 @@ from rich.table import Table
 
 from rankgrove.cli.console import count, heading, make_table, percent, show, show_json
 from rankgrove.cli.files import model_and_data
-from rankgrove.cli.models import ModelPath, lacks_labels, load_model, predict, read_for_model
+from rankgrove.cli.models import ModelPath, lacks_labels, load_model, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import DataError, ParameterError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rankgrove.data.dataset import Dataset
+    from rankgrove.model.base import ScoringModel
     from rankgrove.model.model import Model
 
 _NAMES_SHOWN = 5
@@ -69,10 +70,11 @@ def explain(
         model, data = model_and_data(model, data)
     trained = load_model(model)
     if data is None:
+        of_trees = _as_trees(trained, "--tree" if tree is not None else None)
         if tree is not None:
-            _explain_tree(trained, tree, json)
+            _explain_tree(of_trees, tree, json)
         else:
-            _explain_use(trained, top, json)
+            _explain_use(of_trees, top, json)
         return
     if query is None:
         documents = read_for_model(trained, data, reading, with_labels=True)
@@ -112,6 +114,20 @@ def _check_call(
         raise ParameterError("--metric must be used with DATA and without --query.")
 
 
+def _as_trees(model: ScoringModel, option: str | None) -> Model:
+    """The model, if it is one of trees; any other is explained on data only."""
+    from rankgrove.model.model import Model
+
+    if isinstance(model, Model):
+        return model
+    if option is not None:
+        raise ParameterError(f"{option} must be used with a model of trees. Got {model.noun}.")
+    raise ParameterError(
+        f"DATA must be given for {model.noun}, whose features are worth what they do to documents. "
+        f"Got no DATA: name judged documents after the model."
+    )
+
+
 @dataclass(frozen=True)
 class RankedQuery:
     """The documents of one query; rank r of them is row `order[r - 1]` of its own rows.
@@ -145,7 +161,7 @@ class RankedQuery:
         return found | {"score": float(self.scores[row])}
 
 
-def rank_query(model: Model, path: Path, query: str, reading: Reading) -> RankedQuery:
+def rank_query(model: ScoringModel, path: Path, query: str, reading: Reading) -> RankedQuery:
     """One query of a file as the model ranks it; of equal scores, the earlier row first."""
     import numpy as np
 
@@ -161,7 +177,7 @@ def rank_query(model: Model, path: Path, query: str, reading: Reading) -> Ranked
         )
     at = names.index(query)
     part = data.take_queries([at])
-    scores = predict(model, part, reading)
+    scores = model.predict(part, n_jobs=reading.n_jobs)
     order = np.argsort(-scores, kind="stable").tolist()
     has_labels = not lacks_labels(path, reading)
     return RankedQuery(query, int(data.offsets[at]), part, scores, order, has_labels)
@@ -215,31 +231,33 @@ def _explain_use(model: Model, top: int, json: bool) -> None:
 
 
 def _explain_worth(
-    model: Model, data: Dataset, metric: str, top: int, json: bool, reading: Reading
+    model: ScoringModel, data: Dataset, metric: str, top: int, json: bool, reading: Reading
 ) -> None:
+    from rankgrove.model.model import Model
+
     found = model.permutation_importance(data, metric, n_jobs=reading.n_jobs)
-    used = [entry["feature"] for entry in feature_use(model)]
-    drops = {
-        name: (float(mean), float(std))
-        for name, mean, std in zip(found.feature_names, found.mean, found.std, strict=True)
-    }
-    order = sorted(used, key=lambda name: -drops[name][0])
+    figures = {"drop": found.mean, "std": found.std}
+    used = model.used_features().tolist()
+    if isinstance(model, Model):
+        names = [entry["feature"] for entry in feature_use(model)]
+        used = [model.feature_names.index(name) for name in names]
+    elif model.adds_up:
+        figures["adds"] = model.importance("contribution", data, n_jobs=reading.n_jobs)
+    order = sorted(used, key=lambda feature: -found.mean[feature])
+    entries = [
+        {"feature": model.feature_names[feature]}
+        | {name: float(values[feature]) for name, values in figures.items()}
+        for feature in order[:top]
+    ]
     if json:
-        show_json(
-            {
-                "metric": str(found.metric),
-                "value": found.baseline,
-                "drops": [
-                    {"feature": name, "drop": drops[name][0], "std": drops[name][1]}
-                    for name in order[:top]
-                ],
-            }
-        )
+        show_json({"metric": str(found.metric), "value": found.baseline, "drops": entries})
         return
-    show(f"{found.metric} is {found.baseline:.4f}. Its drop when a feature is shuffled:", "")
-    table = make_table("feature", "drop", "std", right=["drop", "std"])
-    for name in order[:top]:
-        table.add_row(name, *(f"{value:.4f}" for value in drops[name]))
+    more = "; and what it adds to scores, or takes, on average" if "adds" in figures else ""
+    drop = "Its drop when a feature is shuffled"
+    show(f"{found.metric} is {found.baseline:.4f}. {drop}{more}:", "")
+    table = make_table("feature", *figures, right=list(figures))
+    for entry in entries:
+        table.add_row(entry.pop("feature"), *(f"{value:.4f}" for value in entry.values()))
     show(table)
     _show_rest(len(order), top)
 
@@ -258,7 +276,9 @@ def _explain_query(ranked: RankedQuery, top: int, json: bool) -> None:
     _show_rest(len(ranked.order), top, "document")
 
 
-def _explain_document(model: Model, ranked: RankedQuery, rank: int, top: int, json: bool) -> None:
+def _explain_document(
+    model: ScoringModel, ranked: RankedQuery, rank: int, top: int, json: bool
+) -> None:
     row = ranked.row("--document", rank)
     parts = model.contributions(ranked.data, n_jobs=1)[row].tolist()
     values = [float(value) for value in ranked.data.features[row]]
@@ -281,7 +301,8 @@ def _explain_document(model: Model, ranked: RankedQuery, rank: int, top: int, js
         return
     table = make_table("feature", "value", "adds", "total", right=["value", "adds", "total"])
     total = parts[-1]
-    start = "base score and expected" if model.schema.needs_base_scores else "expected"
+    start = "expected" if model.describe()["kind"] == "model" else "of a median document"
+    start = f"base score and {start}" if model.schema.needs_base_scores else start
     table.add_row(f"({start})", "", "", f"{total:+.4f}")
     for entry in entries[:top]:
         total += entry["contribution"]
@@ -294,7 +315,7 @@ def _explain_document(model: Model, ranked: RankedQuery, rank: int, top: int, js
 
 
 def _explain_pair(
-    model: Model, ranked: RankedQuery, ranks: tuple[int, int], top: int, json: bool
+    model: ScoringModel, ranked: RankedQuery, ranks: tuple[int, int], top: int, json: bool
 ) -> None:
     rows = [ranked.row("--why", rank) for rank in ranks]
     found = model.why(ranked.data, *rows)

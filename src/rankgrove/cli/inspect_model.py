@@ -3,66 +3,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankgrove.cli.console import heading, make_table, show, show_json
+from rankgrove.cli.console import count, heading, make_table, show, show_json
 from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.models import load_model
-from rankgrove.cli.parameters import known_parameters
 
 if TYPE_CHECKING:
-    from rankgrove.model.model import Model
-    from rankgrove.trees.ensemble import Tree
+    from rankgrove.model.base import ScoringModel
 
 _FEATURES_SHOWN = 10
 
 
 def inspect_model(path: Path, json: bool) -> None:
     """Show what is in a model file."""
-    from rankgrove.cli.networks import inspect_network
-    from rankgrove.model.files import is_network_file
+    from rankgrove.model.model import Model
 
-    if is_network_file(path):
-        inspect_network(path, json)
-        return
     model = load_model(path)
     found = describe_model(model)
-    used = feature_use(model)
+    used = feature_use(model) if isinstance(model, Model) else None
     size = path.stat().st_size
     if json:
-        more = {
-            "importance": used,
-            "parameters": known_parameters(model.parameters),
-            "history": model.history,
-        }
-        show_json({"file": str(path), "kind": "model", "bytes": size, **found, **more})
+        more: dict[str, Any] = {} if used is None else {"importance": used}
+        more |= {"parameters": model.parameters, "notes": model.notes, "history": model.history}
+        show_json({"file": str(path), "bytes": size, **found, **more})
         return
-    trees = make_table("", "number", "", right=["number"])
-    trees.show_header = False
-    by = f"by Rankgrove {found['version']}"
-    if found["objective"] is not None:
-        by = f"{found['grower']}, for {found['objective']}, {by}"
-    trees.add_row("trees", f"{found['trees']:,}", by)
-    trees.add_row("leaves", f"{found['leaves']:,}", f"at most {found['most_leaves']:,} a tree")
-    trees.add_row("depth", f"{found['depth']:,}", "at most")
-    of_them = f"of which {len(used):,} are used"
-    if categorical := len(found["categorical"]):
-        of_them += f" and {categorical:,} categorical"
-    trees.add_row("features", f"{found['features']:,}", of_them)
-    trees.add_row("bytes", f"{size:,}", "")
-    show(heading(str(path)), "", trees, "")
+    sizes = make_table("", "number", "", right=["number"])
+    sizes.show_header = False
+    for name, number, remark in _sizes(found, used):
+        sizes.add_row(name, f"{number:,}", remark)
+    sizes.add_row("bytes", f"{size:,}", "")
+    show(heading(str(path)), "", sizes, "")
     if found["needs_base_scores"]:
         show("It was trained on top of base scores, and needs them to score.", "")
-    if changed := found["changed_parameters"]:
-        table = make_table("parameter", "value", "default")
-        for name, (value, default) in changed.items():
-            table.add_row(name, _shown(value), _shown(default))
-        show(table, "")
-    else:
-        show("All parameters are the defaults.", "")
+    _show_parts(found)
+    _show_parameters(model, found)
     if found["validation"]:
-        numeric = ["at the end", "best", "trees"]
+        steps = "epochs" if found["kind"] == "network" else "trees"
+        numeric = ["at the end", "best", steps]
         table = make_table("validation", "metric", *numeric, right=numeric)
         for entry in found["validation"]:
             figures = (f"{entry['last']:.4f}", f"{entry['best']:.4f}", f"{entry['best_trees']:,}")
@@ -72,41 +52,87 @@ def inspect_model(path: Path, json: bool) -> None:
         show(use_table(used, _FEATURES_SHOWN))
 
 
-def describe_model(model: Model) -> dict[str, Any]:
+def describe_model(model: ScoringModel) -> dict[str, Any]:
     """What is worth knowing of a model, as plain values."""
     from rankgrove.boosting.parameters import Parameters
 
-    trees = [model.ensemble.tree(number) for number in range(model.n_trees)]
-    known = "objective" in model.parameters
-    plan = Parameters.from_json(model.parameters).resolve() if known else None
-    return {
-        "version": model.version,
-        "objective": None if plan is None else plan.objective.name,
-        "grower": None if plan is None else plan.trees.grower,
-        "trees": model.n_trees,
-        "leaves": len(model.ensemble.value),
-        "most_leaves": max((tree.n_leaves for tree in trees), default=0),
-        "depth": max(map(_depth, trees), default=0),
-        "features": model.n_features,
-        "feature_names": list(model.feature_names),
-        "categorical": [model.feature_names[feature] for feature in model.schema.categories],
-        "needs_base_scores": model.schema.needs_base_scores,
-        "changed_parameters": _changed(model),
-        "validation": _validation(model),
-    }
+    found = model.describe()
+    if found["kind"] == "model":
+        known = "objective" in model.parameters
+        plan = Parameters.from_json(model.parameters).resolve() if known else None
+        found |= {
+            "objective": None if plan is None else plan.objective.name,
+            "grower": None if plan is None else plan.trees.grower,
+            "changed_parameters": _changed(model),
+        }
+    return found | {"validation": _validation(model)}
 
 
-def _depth(tree: Tree) -> int:
-    """The most splits on a way from the root to a leaf."""
-    depths = [0] * len(tree.feature)
-    # Children stand after their parents.
-    for split in range(len(depths) - 1, -1, -1):
-        children = (int(tree.left[split]), int(tree.right[split]))
-        depths[split] = 1 + max(depths[child] if child >= 0 else 0 for child in children)
-    return depths[0] if depths else 0
+def _sizes(
+    found: dict[str, Any], used: list[dict[str, Any]] | None
+) -> Iterator[tuple[str, int, str]]:
+    """How much there is of what, each with a remark."""
+    maker = f"by Rankgrove {found['version']}"
+    features = found["features"]
+    if found["kind"] == "network":
+        yield "weights", found["weights"], maker
+        yield "epochs", found["epochs"], ""
+        yield "features", features, f"as {found['inputs']:,} inputs"
+        if found["base_trees"]:
+            yield "trees", found["base_trees"], "below the network"
+    elif found["kind"] == "combined":
+        score = "the weighted sum of their scores" if found["weights"] else "under trees"
+        yield "models", len(found["parts"]), f"{score}, {maker}"
+        if found["weights"] is None:
+            yield "trees", found["trees"], "on the scores of the models"
+        yield "features", features, ""
+    else:
+        if found["objective"] is not None:
+            maker = f"{found['grower']}, for {found['objective']}, {maker}"
+        yield "trees", found["trees"], maker
+        if found["base_trees"]:
+            yield "base trees", found["base_trees"], "of them are of a base model"
+        yield "leaves", found["leaves"], f"at most {found['most_leaves']:,} a tree"
+        yield "depth", found["depth"], "at most"
+        of_them = f"of which {len(used or ()):,} are used"
+        if categorical := len(found["categorical"]):
+            of_them += f" and {categorical:,} categorical"
+        yield "features", features, of_them
 
 
-def _changed(model: Model) -> dict[str, tuple[Any, Any]]:
+def _show_parts(found: dict[str, Any]) -> None:
+    """The models of a combined one, with their weights where they have some."""
+    if found["kind"] != "combined":
+        return
+    weights = found["weights"]
+    numeric = [] if weights is None else ["weight"]
+    table = make_table("model", "of", *numeric, right=numeric)
+    for number, part in enumerate(found["parts"]):
+        is_network = part["kind"] == "network"
+        size = count(part["weights"], "weight") if is_network else count(part["trees"], "tree")
+        cells = [] if weights is None else [f"{weights[number]:.6g}"]
+        table.add_row(str(number + 1), f"{'network, ' if is_network else ''}{size}", *cells)
+    show(table, "")
+
+
+def _show_parameters(model: ScoringModel, found: dict[str, Any]) -> None:
+    """Of trees the parameters that are not the defaults; of others all."""
+    if found["kind"] != "model":
+        if model.parameters:
+            table = make_table("parameter", "value")
+            for name, value in model.parameters.items():
+                table.add_row(name, _shown(value))
+            show(table, "")
+    elif changed := found["changed_parameters"]:
+        table = make_table("parameter", "value", "default")
+        for name, (value, default) in changed.items():
+            table.add_row(name, _shown(value), _shown(default))
+        show(table, "")
+    else:
+        show("All parameters are the defaults.", "")
+
+
+def _changed(model: ScoringModel) -> dict[str, tuple[Any, Any]]:
     """The parameters that are not the defaults, each with its value and the default."""
     from rankgrove.boosting.parameters import Parameters
 
@@ -119,19 +145,19 @@ def _changed(model: Model) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _validation(model: Model) -> list[dict[str, Any]]:
-    """For each validation set and metric its value at the last tree and the best one."""
+def _validation(model: ScoringModel) -> list[dict[str, Any]]:
+    """For each validation set and metric its value after the last step kept, and the best one."""
     return [
         {
             "set": name,
             "metric": metric,
-            "last": values[model.n_trees - 1],
+            "last": last,
             "best": max(values),
             "best_trees": values.index(max(values)) + 1,
         }
-        for name, curves in model.history.items()
-        for metric, values in curves.items()
-        if len(values) >= model.n_trees > 0
+        for name, finals in model.final_metrics().items()
+        for metric, last in finals.items()
+        for values in [model.history[name][metric]]
     ]
 
 

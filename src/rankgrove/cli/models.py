@@ -8,43 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankgrove.cli.options import Reading, is_model_file
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.cli.options import Reading
+from rankgrove.errors import DataError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from rankgrove.data.dataset import Dataset
-    from rankgrove.model.model import Model
+    from rankgrove.model.base import ScoringModel
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from 'train'.")]
 
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
-def load_model(path: Path, data: Path | None = None) -> Model:
-    """The model of a file; one that stands in the place of the data is told apart."""
-    from rankgrove.model.model import Model
+def load_model(path: Path) -> ScoringModel:
+    """The model of a file, whatever it holds."""
+    from rankgrove.model.base import load
 
-    if data is not None and is_model_file(data) and not is_model_file(path):
-        raise ParameterError(
-            f"MODEL must come first, then DATA. Got '{data}', a model, in the second place."
-        )
-    return Model.load(path)
-
-
-def load_scorer(path: Path, data: Path | None = None) -> Any:
-    """As `load_model`, or a combined model or a network, which score in the same way."""
-    from rankgrove.experiments.combined import load_any_model
-    from rankgrove.model.files import is_combined_file, is_network_file
-
-    of_trees = not (is_combined_file(path) or is_network_file(path))
-    return load_model(path, data) if of_trees else load_any_model(path)
+    return load(path)
 
 
 def read_for_model(
-    model: Model, path: Path, reading: Reading, *, with_labels: bool = False, **changes: Any
+    model: ScoringModel, path: Path, reading: Reading, *, with_labels: bool = False, **changes: Any
 ) -> Dataset:
     """The data of a file with the features of a model: a table's by name, a LETOR file's all.
 
@@ -100,20 +84,7 @@ def table_columns(path: Path) -> list[str]:
         return []  # whoever reads it says what is wrong
 
 
-def predict(
-    model: Model, data: Dataset, reading: Reading, n_trees: int | None = None
-) -> NDArray[np.float64]:
-    """The score of each document."""
-    if n_trees is not None and not hasattr(model, "n_trees"):
-        raise ParameterError(f"--n-trees must be left out for a network. Got {n_trees}.")
-    if n_trees is not None and not 0 <= n_trees <= model.n_trees:
-        raise ParameterError(
-            f"--n-trees must be from 0 to {model.n_trees}, the trees of the model. Got {n_trees}."
-        )
-    return model.predict(data, n_trees=n_trees, n_jobs=reading.n_jobs)
-
-
-def _check_width(model: Model, path: Path, data: Dataset) -> None:
+def _check_width(model: ScoringModel, path: Path, data: Dataset) -> None:
     if data.n_features == model.n_features:
         return
     from rankgrove.data.files import format_of

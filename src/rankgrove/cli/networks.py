@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 (heavy modules are imported when the command runs, so --help is quick)
-"""Networks on the command line: what `train` does for them, what `inspect` shows."""
+"""Networks on the command line: what `train` does for them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from rankgrove.cli.console import (
     INTERRUPTED,
     count,
     files_table,
-    heading,
-    make_table,
     say,
     show,
     show_json,
@@ -72,18 +70,10 @@ def train_network(
         raise typer.Exit(INTERRUPTED)
 
 
-def _final_metrics(model: NetworkModel) -> dict[str, dict[str, float]]:
-    """For each validation set its metrics after the last epoch that the model keeps."""
-    return {
-        name: {metric: values[model.n_epochs - 1] for metric, values in curves.items()}
-        for name, curves in model.history.items()
-    }
-
-
 def _summary(
     job: Job, data: dict[str, Dataset], model: NetworkModel, training: NetworkTraining
 ) -> dict[str, Any]:
-    metrics = _final_metrics(model)
+    metrics = model.final_metrics()
 
     def described(name: str, path: Path) -> dict[str, Any]:
         part = data[name]
@@ -101,7 +91,7 @@ def _summary(
         "interrupted": training.interrupted,
         "train": described("", job.train),
         "valid": {
-            name: described(name, path) | {"metrics": metrics[name]}
+            name: described(name, path) | {"metrics": metrics.get(name, {})}
             for name, path in job.valid.items()
         },
     }
@@ -115,56 +105,10 @@ def _show(
     seconds: float,
 ) -> None:
     files = {"": job.train, **job.valid}
-    show(files_table(files, data, _final_metrics(model)), "")
+    show(files_table(files, data, model.final_metrics()), "")
     kept = model.n_epochs
     first = f", of which the first {kept:,} are kept" if training.n_epochs > kept else ""
     why = " Validation did not improve any more." if training.validation.should_stop else ""
     show(f"Trained {count(training.n_epochs, 'epoch')} in {clock_time(seconds)}{first}.{why}")
     size = job.out.stat().st_size
     show(f"Wrote {job.out}: {count(model.n_weights, 'weight')}, {count(size, 'byte')}.")
-
-
-def inspect_network(path: Path, json: bool) -> None:
-    """Show what is in the file of a network."""
-    from rankgrove.neural.model import NetworkModel
-
-    model = NetworkModel.load(path)
-    size = path.stat().st_size
-    found = {
-        "version": model.version,
-        "weights": model.n_weights,
-        "epochs": model.n_epochs,
-        "features": model.n_features,
-        "inputs": model.transform.n_inputs,
-        "feature_names": list(model.feature_names),
-        "needs_base_scores": model.schema.needs_base_scores,
-        "base_trees": 0 if model.base is None else model.base.n_trees,
-    }
-    if json:
-        more = {"parameters": model.parameters, "history": model.history}
-        show_json({"file": str(path), "kind": "network", "bytes": size, **found, **more})
-        return
-    table = make_table("", "number", "", right=["number"])
-    table.show_header = False
-    table.add_row("weights", f"{model.n_weights:,}", f"by Rankgrove {model.version}")
-    table.add_row("epochs", f"{model.n_epochs:,}", "")
-    table.add_row("features", f"{model.n_features:,}", f"as {found['inputs']:,} inputs")
-    if model.base is not None:
-        table.add_row("trees", f"{model.base.n_trees:,}", "below the network")
-    table.add_row("bytes", f"{size:,}", "")
-    show(heading(str(path)), "", table, "")
-    if model.schema.needs_base_scores:
-        show("It was trained on top of base scores, and needs them to score.", "")
-    shown = make_table("parameter", "value")
-    for name, value in model.parameters.items():
-        shown.add_row(name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
-    show(shown, "")
-    if model.history:
-        numeric = ["kept", "best", "epoch"]
-        curves = make_table("validation", "metric", *numeric, right=numeric)
-        for name, of_set in model.history.items():
-            for metric, values in of_set.items():
-                best = max(values)
-                figures = (f"{values[model.n_epochs - 1]:.4f}", f"{best:.4f}")
-                curves.add_row(name, metric, *figures, f"{values.index(best) + 1:,}")
-        show(curves)

@@ -11,7 +11,7 @@ import typer
 
 from rankgrove.cli.console import show, show_json
 from rankgrove.cli.files import check_outputs, model_and_data
-from rankgrove.cli.models import ModelPath, load_scorer, read_for_model
+from rankgrove.cli.models import ModelPath, load_model, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import refusal
 
@@ -59,7 +59,7 @@ def optimality(
     if plot is not None and plot.suffix.lower() not in (".csv", ".tsv", ".svg"):
         raise refusal("plot", "be a file .svg, .csv or .tsv", str(plot))
     check_outputs([model, data], {"plot": plot})
-    trained = load_scorer(model)
+    trained = load_model(model)
     changes = {"document_ids": True} if "document_id" in metric else {}
     judged = read_for_model(trained, data, reading, with_labels=True, **changes)
     found = is_local_maximum(

@@ -145,14 +145,6 @@ def _kind_of(objective: Any) -> type[Parameters | NetworkParameters]:
     return Parameters
 
 
-def known_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of what a model file notes about its training, the parameters."""
-    from rankgrove.boosting.parameters import Parameters
-    from rankgrove.rules import options_of
-
-    return {name: values[name] for name in options_of(Parameters) if name in values}
-
-
 def read_values(path: Path) -> dict[str, Any]:
     """The names and values in a JSON or TOML file, whatever they are."""
     from rankgrove.data.streams import open_for_reading, read_all

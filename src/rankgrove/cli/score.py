@@ -11,7 +11,7 @@ import typer
 
 from rankgrove.cli.console import count, show, show_json
 from rankgrove.cli.files import check_outputs, model_and_data
-from rankgrove.cli.models import ModelPath, load_scorer, predict, read_for_model
+from rankgrove.cli.models import ModelPath, load_model, read_for_model
 from rankgrove.cli.options import Json, Reading, takes_reading
 from rankgrove.errors import ParameterError
 
@@ -62,9 +62,9 @@ def score(
             f"Got '{out}'."
         )
     check_outputs([model, data], {"out": out}, compressed=True)
-    trained = load_scorer(model, data)
+    trained = load_model(model)
     documents = read_for_model(trained, data, reading, **({"document_ids": True} if run else {}))
-    scores = predict(trained, documents, reading, n_trees)
+    scores = trained.predict(documents, n_trees=n_trees, n_jobs=reading.n_jobs)
     lines: Iterator[str]
     if run:
         lines = run_lines(documents, scores)
@@ -82,7 +82,7 @@ def score(
                 "data": str(data),
                 "documents": documents.n_documents,
                 "queries": documents.n_queries,
-                "trees": getattr(trained, "n_trees", 0) if n_trees is None else n_trees,
+                "trees": trained.n_trees if n_trees is None else n_trees,
                 **({"scores": scores.tolist()} if out is None else {"out": str(out)}),
             }
         )

@@ -20,14 +20,12 @@ from rankgrove.cli.console import (
     warn,
 )
 from rankgrove.cli.files import check_group, check_outputs, name_files, read_with_features_of
-from rankgrove.cli.models import load_scorer
 from rankgrove.cli.networks import train_network
 from rankgrove.cli.options import Json, Reading
 from rankgrove.cli.parameters import (
     as_options,
     gather_parameters,
     is_network,
-    known_parameters,
     takes_training,
 )
 from rankgrove.errors import DataError, ParameterError
@@ -196,7 +194,6 @@ def _run(
 
     start = time.perf_counter()
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
-    base = None if job.base_model is None else load_scorer(job.base_model)
     try:
         training = train_trees(
             data[""],
@@ -205,7 +202,7 @@ def _run(
             checkpoint=job.checkpoint,
             checkpoint_every=job.checkpoint_every,
             resume=earlier,
-            base_model=base,
+            base_model=job.base_model,
             preferences=pairs,
             verbose=True,
             n_jobs=job.reading.n_jobs,
@@ -214,7 +211,7 @@ def _run(
         raise ParameterError(as_options(str(error))) from None
     if training.interrupted and not training.trees:
         raise KeyboardInterrupt
-    before = 0 if earlier is None else earlier.n_trees - earlier.n_base_trees
+    before = 0 if earlier is None else earlier.n_own_trees
     return Outcome(make_model(training), training, before, time.perf_counter() - start)
 
 
@@ -241,23 +238,11 @@ def _say_interrupted(job: Job, outcome: Outcome) -> None:
     say(f"interrupted after {count(grown, 'tree')}: {job.out} has {model.n_trees:,} of them{more}.")
 
 
-def _final_metrics(model: Model) -> dict[str, dict[str, float]]:
-    """For each validation set its metrics at the last tree that the model keeps."""
-    return {
-        name: {
-            metric: values[model.n_trees - model.n_base_trees - 1]
-            for metric, values in curves.items()
-        }
-        for name, curves in model.history.items()
-        if model.n_trees > model.n_base_trees
-    }
-
-
 def _summary(
     job: Job, data: dict[str, Dataset], outcome: Outcome, read_in: float
 ) -> dict[str, Any]:
     model = outcome.model
-    metrics = _final_metrics(model)
+    metrics = model.final_metrics()
 
     def described(name: str, path: Path) -> dict[str, Any]:
         part = data[name]
@@ -278,16 +263,16 @@ def _summary(
             for name, path in job.valid.items()
         },
         "seconds": {"read": read_in, "train": outcome.seconds},
-        "parameters": known_parameters(model.parameters),
+        "parameters": model.parameters,
     }
 
 
 def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
     model = outcome.model
     files = {"": job.train, **job.valid}
-    show(files_table(files, data, _final_metrics(model)), "")
+    show(files_table(files, data, model.final_metrics()), "")
     grown = len(outcome.training.trees)
-    n_own = model.n_trees - model.n_base_trees
+    n_own = model.n_own_trees
     before = outcome.earlier_trees
     after = f" after the first {before:,}" if before else ""
     kept = f", of which the first {n_own:,} are kept" if grown > n_own else ""

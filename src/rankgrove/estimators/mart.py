@@ -79,7 +79,7 @@ class _Pointwise(NamedParameters):
         centred: bool,
         also: Mapping[str, Any],
     ) -> None:
-        """Fit trees and become an estimator with their model; `also` goes into its parameters."""
+        """Fit trees and become an estimator with their model; `also` goes into its notes."""
         parameters = self.parameters()
         rounds = parameters.early_stopping_rounds
         weights = None
@@ -113,7 +113,8 @@ class _Pointwise(NamedParameters):
                 replace(
                     model,
                     ensemble=raised(model.ensemble, centre),
-                    parameters={**model.parameters, "early_stopping_rounds": rounds, **also},
+                    parameters={**model.parameters, "early_stopping_rounds": rounds},
+                    notes={**model.notes, **also},
                     history=watch.history,
                 )
             )
@@ -401,7 +402,7 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, with its classes, to a file; they must be text, numbers or bools."""
         check_is_fitted(self)
-        if _CLASSES not in self.model_.parameters:
+        if _CLASSES not in self.model_.notes:
             raise DataError(
                 f"classes must be text, whole numbers or bools to be saved. Got "
                 f"{self.classes_.dtype}: give such as y, or pickle the classifier."
@@ -412,8 +413,8 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
         super()._keep(model)
         if not hasattr(self, "classes_"):
             # A model that `Ranker` has trained knows 0 and 1.
-            kept = model.parameters.get(_CLASSES, [0, 1])
-            self.classes_ = np.array(kept, dtype=model.parameters.get(_CLASSES_TYPE))
+            kept = model.notes.get(_CLASSES, [0, 1])
+            self.classes_ = np.array(kept, dtype=model.notes.get(_CLASSES_TYPE))
 
     def _targets_of(self, y: NDArray[Any]) -> Floats:
         unknown = y[~np.isin(y, self.classes_)]

@@ -153,7 +153,7 @@ class Ranker(RankingFace):
         return self
 
     def _keep(self, model: Model) -> None:
-        self._keep_model(model, model.n_trees - model.n_base_trees)
+        self._keep_model(model, model.n_own_trees)
 
     def predict(self, X: Any, *, n_trees: int | None = None, base_scores: Any = None) -> Any:
         """The score of each document; higher is better. See `Model.predict`."""

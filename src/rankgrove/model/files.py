@@ -8,6 +8,8 @@ The tensors are the arrays of the ensemble. The metadata are strings:
     schema             JSON: feature_names, categories, needs_base_scores
     parameters         JSON: as given to training
     history            JSON: validation set, metric, value after each iteration; null for NaN
+    notes              JSON, where there are some: what else is known of the model, as how many
+                       trees are those of a base model (older files have them in the parameters)
     checksum           SHA-256 of all the other metadata and all tensors
 
 A change that would make an older reader score differently raises `format_version`, and a reader
@@ -16,7 +18,8 @@ schema may be added: a reader that does not know them ignores them. Tensors may 
 
 The same model gives the same bytes, on any machine; numbers are little-endian.
 
-Networks, in `rankgrove.neural`, are kept in files of the same make under a format of their own.
+Networks, in `rankgrove.neural`, and combined models are kept in files of the same make under
+formats of their own; `FORMATS` has them all.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -39,23 +42,36 @@ from numpy.typing import NDArray
 from rankgrove.data.streams import format_and_compression, open_for_writing
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.model.schema import Schema
-from rankgrove.trees.ensemble import Ensemble
 
-FORMAT = "rankgrove.model"
-NETWORK_FORMAT = "rankgrove.network"
-COMBINED_FORMAT = "rankgrove.combined"
-FORMAT_VERSION = 1
 
-# What each format of ours holds, and who reads it.
-_KINDS = {
-    FORMAT: ("a model of trees", "rankgrove.Model.load"),
-    NETWORK_FORMAT: ("a network", "rankgrove.neural.NetworkModel.load"),
-    COMBINED_FORMAT: ("a combined model", "rankgrove.CombinedModel.load"),
+class Format(NamedTuple):
+    """A format of model files: what it holds, the class that reads it, and its newest version."""
+
+    noun: str
+    module: str
+    class_name: str
+    newest: int = 1
+
+
+TREES, NETWORK, COMBINED = "rankgrove.model", "rankgrove.network", "rankgrove.combined"
+
+# Classes go by name, as networks stand in a higher row and need PyTorch.
+FORMATS = {
+    TREES: Format("a model of trees", "rankgrove.model.model", "Model"),
+    NETWORK: Format("a network", "rankgrove.neural.model", "NetworkModel"),
+    COMBINED: Format("a combined model", "rankgrove.model.combined", "CombinedModel", newest=2),
 }
+
+# What older files have among the parameters.
+_NOTES_AMONG_PARAMETERS = {
+    "n_base_trees", "data_fingerprint", "classes", "classes_dtype", "n_epochs", "combined",
+}  # fmt: skip
 
 _TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4", "U8": "|u1"}
 _NAMES = {np.dtype(code).newbyteorder("="): name for name, code in _TYPES.items()}
-_TENSORS = frozenset(Ensemble.from_trees([]).arrays())
+
+Arrays = dict[str, NDArray[Any]]
+History = dict[str, dict[str, list[float]]]
 
 # The longest header that safetensors reads.
 _LONGEST_HEADER = 100_000_000
@@ -87,14 +103,8 @@ class _RefusedError(DataError):
     """A problem with a file whose message already says what to do."""
 
 
-class Contents(NamedTuple):
-    """What a file holds: the fields of a model."""
-
-    ensemble: Ensemble
-    schema: Schema
-    parameters: dict[str, Any]
-    history: dict[str, dict[str, list[float]]]
-    version: str
+class CallError(ParameterError):
+    """A problem with what is given beside a file: the file itself is sound."""
 
 
 class _Tensor(NamedTuple):
@@ -104,26 +114,12 @@ class _Tensor(NamedTuple):
     data: bytes | bytearray
 
 
-def write_model(contents: Contents, path: str | os.PathLike[str]) -> None:
-    """Write a file that appears whole or not at all."""
-    write_arrays(
-        FORMAT,
-        {
-            "rankgrove_version": contents.version,
-            "schema": schema_to_json(contents.schema),
-            "parameters": to_json(contents.parameters),
-            "history": history_to_json(contents.history),
-        },
-        contents.ensemble.arrays(),
-        path,
-    )
-
-
-def write_arrays(
-    kind: str,
+def write_file(
+    format_name: str,
     metadata: dict[str, str],
-    arrays: dict[str, NDArray[Any]],
+    arrays: Arrays,
     path: str | os.PathLike[str],
+    version: int = 1,
 ) -> None:
     """Write a file of a format with its checksum; it appears whole or not at all."""
     if format_and_compression(path)[1] is not None:
@@ -131,60 +127,30 @@ def write_arrays(
             f"a model is not compressed: its path must not end in .gz or .zst. "
             f"Got {os.fspath(path)!r}: name it model.safetensors."
         )
-    metadata = {"format": kind, "format_version": str(FORMAT_VERSION), **metadata}
+    metadata = {"format": format_name, "format_version": str(version), **metadata}
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     metadata["checksum"] = checksum(metadata, [_as_tensor(*item) for item in arrays.items()])
     content = in_fixed_order(safetensors.numpy.save(arrays, metadata))
     with open_for_writing(path) as stream:
         stream.write(content)
 
 
-def read_model(path: str | os.PathLike[str]) -> Contents:
-    """The contents of a file, to be made a model inside `refusing`, which checks the trees."""
-    metadata, arrays = read_arrays(FORMAT, path)
-    if arrays.keys() != _TENSORS:
-        refuse(f"must hold the arrays {', '.join(sorted(_TENSORS))} and no others. {AGAIN}")
-    return Contents(
-        Ensemble(**arrays),
-        schema_from_json(metadata, "schema"),
-        from_json(metadata, "parameters"),
-        history_from_json(metadata, "history"),
-        metadata.get("rankgrove_version", "unknown"),
-    )
-
-
-def read_arrays(
-    kind: str, path: str | os.PathLike[str]
-) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
-    """Metadata and arrays of a file of a format, whose checksum is right; inside `refusing`."""
+def read_file(
+    path: str | os.PathLike[str], format_name: str | None = None
+) -> tuple[dict[str, str], Arrays]:
+    """Metadata and arrays of a file of a format, or of any; inside `refusing`."""
     with open_regular(path) as (file, size):
         metadata = _read_metadata(file, size)
-        if metadata["format"] != kind:
-            got, reader = _KINDS[metadata["format"]]
-            refuse(f"must be {_KINDS[kind][0]}. Got {got}: load it with {reader}.")
-        _check_format(metadata)
+        got = FORMATS[metadata["format"]]
+        if format_name not in (None, metadata["format"]):
+            wanted = FORMATS[str(format_name)].noun
+            refuse(f"must be {wanted}. Got {got.noun}: load it with rankgrove.load.")
+        _check_version(metadata, got.newest)
         file.seek(0)
         tensors = _read_tensors(file.read(size))
     if metadata.get("checksum") != checksum(metadata, tensors):
         refuse(f"must match its checksum. Got other content: the file is damaged. {AGAIN}")
     return metadata, {tensor.name: _as_array(tensor) for tensor in tensors}
-
-
-def is_network_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says that it holds a network; what is no file of ours does not."""
-    return _has_format(NETWORK_FORMAT, path)
-
-
-def is_combined_file(path: str | os.PathLike[str]) -> bool:
-    """As `is_network_file`, of a combined model."""
-    return _has_format(COMBINED_FORMAT, path)
-
-
-def _has_format(kind: str, path: str | os.PathLike[str]) -> bool:
-    try:
-        with open_regular(path) as (file, size):
-            return _read_metadata(file, size)["format"] == kind
-    except _RefusedError:
-        return False
 
 
 @contextmanager
@@ -193,6 +159,8 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
     name = os.fspath(path)
     try:
         yield
+    except CallError as error:
+        raise ParameterError(f"{name}: {error.marked}") from None
     except _RefusedError as error:
         raise ModelFileError(str(error), name) from None
     except (DataError, ParameterError) as error:
@@ -278,21 +246,21 @@ def _read_metadata(file: BinaryIO, size: int) -> dict[str, str]:
     except (ValueError, RecursionError):
         refuse(foreign)
     metadata = header.get(_METADATA) if isinstance(header, dict) else None
-    if not isinstance(metadata, dict) or metadata.get("format") not in _KINDS:
+    if not isinstance(metadata, dict) or metadata.get("format") not in FORMATS:
         refuse(foreign)
     if not all(isinstance(value, str) for value in metadata.values()):
         refuse(f"must have metadata that are strings. Got others. {AGAIN}")
     return metadata
 
 
-def _check_format(metadata: dict[str, str]) -> None:
+def _check_version(metadata: dict[str, str], newest: int) -> None:
     version = metadata.get("format_version", "")
     if not (version.isascii() and version.isdigit() and 0 < len(version) < 10 and int(version)):
         refuse(f"must have a format_version of 1 or more. Got {version[:20]!r}. {AGAIN}")
-    if int(version) > FORMAT_VERSION:
+    if int(version) > newest:
         maker = metadata.get("rankgrove_version", "a newer one")[:40]
         refuse(
-            f"must be of model format {FORMAT_VERSION} or older. Got format {int(version)}, "
+            f"must be of model format {newest} or older. Got format {int(version)}, "
             f"written by Rankgrove {maker}: update Rankgrove to read it."
         )
 
@@ -344,6 +312,58 @@ def from_json(metadata: dict[str, str], key: str) -> dict[str, Any]:
     return value
 
 
+def describe(
+    schema: Schema,
+    parameters: dict[str, Any],
+    history: History,
+    notes: dict[str, Any],
+    version: str,
+) -> dict[str, str]:
+    """The metadata that every model has."""
+    found = {
+        "rankgrove_version": version,
+        "schema": schema_to_json(schema),
+        "parameters": to_json(parameters),
+        "history": _history_to_json(history),
+    }
+    told = notes or parameters.keys() & _NOTES_AMONG_PARAMETERS
+    return found | ({"notes": to_json(notes)} if told else {})
+
+
+def described(metadata: dict[str, str]) -> dict[str, Any]:
+    """The fields of a model that `describe` wrote."""
+    noted = from_json(metadata, "notes") if "notes" in metadata else None
+    parameters, notes = apart(from_json(metadata, "parameters"), noted)
+    return {
+        "schema": schema_from_json(metadata, "schema"),
+        "parameters": parameters,
+        "history": _history_from_json(metadata, "history"),
+        "version": metadata.get("rankgrove_version", "unknown"),
+        "notes": notes,
+    }
+
+
+def apart(
+    parameters: dict[str, Any], notes: dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters and notes; of an older file, without notes, they are among the parameters."""
+    if notes is not None:
+        return parameters, notes
+    old = {name: value for name, value in parameters.items() if name in _NOTES_AMONG_PARAMETERS}
+    return {name: value for name, value in parameters.items() if name not in old}, old
+
+
+def named_under(part: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of a part of a file, by the names that they have there."""
+    return {f"{part}.{name}": entry for name, entry in entries.items()}
+
+
+def taken_from(part: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that `named_under` named, by their own names."""
+    start = f"{part}."
+    return {name[len(start) :]: e for name, e in entries.items() if name.startswith(start)}
+
+
 def schema_to_json(schema: Schema) -> str:
     """A schema as an entry of the metadata."""
     return to_json(
@@ -366,19 +386,19 @@ def schema_from_json(metadata: dict[str, str], key: str) -> Schema:
         or not isinstance(categories, dict)
         or not isinstance(needs_base_scores, bool)
         or not all(key.isascii() and key.isdigit() and len(key) < 10 for key in categories)
-        or not all(_are_numbers(values) for values in categories.values())
+        or not all(are_numbers(values) for values in categories.values())
     ):
         refuse(f"must have feature_names, categories and needs_base_scores as JSON. {AGAIN}")
     numbered = {int(key): values for key, values in categories.items()}
     return Schema(tuple(names), numbered, needs_base_scores)
 
 
-def history_from_json(metadata: dict[str, str], key: str) -> dict[str, dict[str, list[float]]]:
-    """The history that `history_to_json` wrote, with NaN for None."""
+def _history_from_json(metadata: dict[str, str], key: str) -> History:
+    """The history that `_history_to_json` wrote, with NaN for None."""
     history = from_json(metadata, key)
     for curves in history.values():
         if not isinstance(curves, dict) or not all(
-            isinstance(curve, list) and _are_numbers([v for v in curve if v is not None])
+            isinstance(curve, list) and are_numbers([v for v in curve if v is not None])
             for curve in curves.values()
         ):
             refuse(f"must have a history of numbers by validation set and metric. {AGAIN}")
@@ -391,7 +411,7 @@ def history_from_json(metadata: dict[str, str], key: str) -> dict[str, dict[str,
     }
 
 
-def history_to_json(history: dict[str, dict[str, list[float]]]) -> str:
+def _history_to_json(history: History) -> str:
     """The history as an entry of the metadata, with None for what JSON has no word for."""
     return to_json(
         {
@@ -404,7 +424,7 @@ def history_to_json(history: dict[str, dict[str, list[float]]]) -> str:
     )
 
 
-def _are_numbers(values: Any) -> bool:
+def are_numbers(values: Any) -> bool:
     """Whether this is a list of numbers that a float64 can hold."""
     return isinstance(values, list) and all(
         isinstance(value, (int, float))

@@ -63,7 +63,7 @@ def tree_importance(ensemble: Ensemble, n_features: int, kind: str) -> NDArray[n
     [0.0, 0.0]
     """
     if kind not in KINDS:
-        raise unknown_name("kind of importance", str(kind), KINDS)
+        raise unknown_name("kind of importance", str(kind), (*KINDS, "contribution"))
     gains = ensemble.gain if kind == "gain" else None
     sums = np.bincount(ensemble.feature, weights=gains, minlength=n_features)
     return sums.astype(np.float64)

@@ -6,35 +6,34 @@ the trees below it, if there are any. The metadata are those of a model of trees
     format        rankgrove.network
     architecture  JSON: n_inputs, hidden, activation, dropout; or own, the name of a user's class
     transform     JSON: kind
-    base          JSON, if there are trees: parameters, version
+    base          JSON, if there are trees: parameters, version, notes
     base_schema   JSON: their schema
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.model.files import (
     AGAIN,
-    NETWORK_FORMAT,
+    Arrays,
+    CallError,
+    apart,
+    describe,
+    described,
     from_json,
-    history_from_json,
-    history_to_json,
-    read_arrays,
+    named_under,
     refuse,
-    refusing,
     schema_from_json,
     schema_to_json,
+    taken_from,
     to_json,
-    write_arrays,
 )
 from rankgrove.model.model import Model
 from rankgrove.neural.networks import build_network, own_module
@@ -45,66 +44,51 @@ from rankgrove.trees.ensemble import Ensemble
 if TYPE_CHECKING:
     from rankgrove.neural.model import NetworkModel
 
-Arrays = dict[str, NDArray[Any]]
-
 _OWN = "own"
 _KINDS = {torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8}
 _WIDEST, _DEEPEST = 1 << 24, 1000
 
 
-def write_network(model: NetworkModel, path: str | os.PathLike[str]) -> None:
-    """Write a file that appears whole or not at all."""
-    metadata = {
-        "rankgrove_version": model.version,
-        "schema": schema_to_json(model.schema),
-        "parameters": to_json(model.parameters),
-        "history": history_to_json(model.history),
-        "architecture": to_json(_architecture(model)),
-        "transform": to_json({"kind": model.transform.kind}),
-    }
-    arrays = _named("module", _weights(model.module))
-    arrays |= _named("transform", model.transform.arrays())
-    if model.base is not None:
-        base = model.base
-        metadata["base"] = to_json({"parameters": base.parameters, "version": base.version})
+def network_to_file(model: NetworkModel) -> tuple[dict[str, str], Arrays]:
+    """The metadata and arrays of a network."""
+    metadata = describe(model.schema, model.parameters, model.history, model.notes, model.version)
+    metadata["architecture"] = to_json(_architecture(model))
+    metadata["transform"] = to_json({"kind": model.transform.kind})
+    arrays = named_under("module", _weights(model.module))
+    arrays |= named_under("transform", model.transform.arrays())
+    if (base := model.base) is not None:
+        told = {"parameters": base.parameters, "version": base.version, "notes": base.notes}
+        metadata["base"] = to_json(told)
         metadata["base_schema"] = schema_to_json(base.schema)
-        arrays |= _named("base", base.ensemble.arrays())
-    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    write_arrays(NETWORK_FORMAT, metadata, contiguous, path)
+        arrays |= named_under("base", base.ensemble.arrays())
+    return metadata, arrays
 
 
-def read_network(path: str | os.PathLike[str], module: Any = None) -> dict[str, Any]:
-    """The fields of the model that a file holds."""
+def network_from_file(
+    metadata: dict[str, str], arrays: Arrays, module: Any = None
+) -> dict[str, Any]:
+    """The fields of the model that `network_to_file` wrote."""
+    fields = described(metadata)
+    schema = fields["schema"]
+    transform = _read_transform(metadata, taken_from("transform", arrays))
+    if transform.n_features != schema.n_features:
+        refuse(f"must have a transform of its {schema.n_features} features. {AGAIN}")
+    base = _read_base(metadata, taken_from("base", arrays)) if "base" in metadata else None
+    if base is not None and base.feature_names != schema.feature_names:
+        refuse(f"must have trees of its own features. Got others. {AGAIN}")
+    architecture = from_json(metadata, "architecture")
+    is_own = _OWN in architecture
+    weights = taken_from("module", arrays)
     # A network is built with weights at random before it gets its own.
     with torch.random.fork_rng():
-        return _read_network(path, module)
-
-
-def _read_network(path: str | os.PathLike[str], module: Any) -> dict[str, Any]:
-    with refusing(path):
-        metadata, arrays = read_arrays(NETWORK_FORMAT, path)
-        schema = schema_from_json(metadata, "schema")
-        transform = _read_transform(metadata, _under("transform", arrays))
-        if transform.n_features != schema.n_features:
-            refuse(f"must have a transform of its {schema.n_features} features. {AGAIN}")
-        base = _read_base(metadata, _under("base", arrays)) if "base" in metadata else None
-        if base is not None and base.feature_names != schema.feature_names:
-            refuse(f"must have trees of its own features. Got others. {AGAIN}")
-        architecture = from_json(metadata, "architecture")
-        is_own = _OWN in architecture
-        weights = _under("module", arrays)
-        network = None if is_own else _rebuild(architecture, transform, weights)
-        fields = {
-            "transform": transform, "schema": schema, "is_own": is_own, "base": base,
-            "parameters": from_json(metadata, "parameters"),
-            "history": history_from_json(metadata, "history"),
-            "version": metadata.get("rankgrove_version", "unknown"),
-        }  # fmt: skip
-    if network is None:
-        network = _refill(path, module, str(architecture[_OWN]), transform.n_inputs, weights)
-    elif module is not None:
-        raise ParameterError(f"module must be left out for {os.fspath(path)}, which has its own.")
-    return {"module": network.eval(), **fields}
+        if is_own:
+            network = _refill(module, str(architecture[_OWN]), transform.n_inputs, weights)
+        else:
+            network = _rebuild(architecture, transform, weights)
+    if module is not None and not is_own:
+        raise CallError("module must be left out for a network that has its own. Got one.")
+    own = {"module": network.eval(), "transform": transform, "is_own": is_own, "base": base}
+    return fields | own
 
 
 def _architecture(model: NetworkModel) -> dict[str, Any]:
@@ -127,15 +111,6 @@ def _weights(module: nn.Module) -> Arrays:
     return {name: value.detach().cpu().numpy() for name, value in found.items()}
 
 
-def _named(part: str, arrays: dict[str, Any]) -> Arrays:
-    return {f"{part}.{name}": array for name, array in arrays.items()}
-
-
-def _under(part: str, arrays: Arrays) -> Arrays:
-    start = f"{part}."
-    return {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
-
-
 def _read_transform(metadata: dict[str, str], arrays: Arrays) -> Transform:
     kind = from_json(metadata, "transform").get("kind")
     wanted = set(Transform.fit(None, np.zeros((1, 1), np.float32)).arrays())
@@ -147,13 +122,15 @@ def _read_transform(metadata: dict[str, str], arrays: Arrays) -> Transform:
 
 
 def _read_base(metadata: dict[str, str], arrays: Arrays) -> Model:
-    noted = from_json(metadata, "base")
+    told = from_json(metadata, "base")
     wanted = set(Ensemble.from_trees([]).arrays())
-    if set(arrays) != wanted or not isinstance(noted.get("parameters"), dict):
+    if set(arrays) != wanted or not isinstance(told.get("parameters"), dict):
         refuse(f"must hold the trees below the network. Got other arrays. {AGAIN}")
+    noted = told.get("notes")
+    parameters, notes = apart(told["parameters"], noted if isinstance(noted, dict) else None)
     schema = schema_from_json(metadata, "base_schema")
-    version = str(noted.get("version", "unknown"))
-    return Model(Ensemble(**arrays), schema, noted["parameters"], {}, version)
+    version = str(told.get("version", "unknown"))
+    return Model(Ensemble(**arrays), schema, parameters, {}, version, notes)
 
 
 def _rebuild(architecture: dict[str, Any], transform: Transform, weights: Arrays) -> nn.Module:
@@ -175,20 +152,21 @@ def _rebuild(architecture: dict[str, Any], transform: Transform, weights: Arrays
     return network
 
 
-def _refill(
-    path: str | os.PathLike[str], module: Any, name: str, n_inputs: int, weights: Arrays
-) -> nn.Module:
+def _refill(module: Any, name: str, n_inputs: int, weights: Arrays) -> nn.Module:
     if module is None:
-        raise ParameterError(
-            f"module must be given to load {os.fspath(path)}, which has the weights of a module of "
-            f"one's own, {name}, and not the module. Got None: pass module=."
+        raise CallError(
+            f"module must be given to load the weights of a module of one's own, {name}, as the "
+            f"file does not have the module. Got None: pass module=."
         )
-    network = own_module(module, n_inputs)
+    try:
+        network = own_module(module, n_inputs)
+    except ParameterError as error:
+        raise CallError(error.marked) from None
     try:
         _fill(network, weights)
     except DataError as error:
-        raise ParameterError(
-            f"module must be the one that {os.fspath(path)} was trained with, {name}. Got "
+        raise CallError(
+            f"module must be the one that the network was trained with, {name}. Got "
             f"{type(network).__qualname__}: {error}"
         ) from None
     return network

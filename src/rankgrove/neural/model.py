@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -14,25 +14,27 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from rankgrove._version import __version__
-from rankgrove.data.matrix import base_of, features_of
-from rankgrove.errors import ParameterError
+from rankgrove.errors import ParameterError, refusal
+from rankgrove.model.base import ScoringModel
+from rankgrove.model.files import NETWORK, Arrays, History, read_file, refusing
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
-from rankgrove.neural.files import read_network, write_network
+from rankgrove.neural.files import network_from_file, network_to_file
+from rankgrove.neural.gradients import integrated_gradients
 from rankgrove.neural.networks import score_chunks
 from rankgrove.neural.transform import Transform
 
 Floats = NDArray[np.float64]
 
-# Where the parameters of a model note how many epochs it was trained for.
+# Where the notes of a model say how many epochs it was trained for.
 N_EPOCHS = "n_epochs"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NetworkModel:
+class NetworkModel(ScoringModel):
     """A trained network with its transform, schema, parameters and history.
 
-    It takes the data that a `Model` of trees takes, and has its methods for scoring and for files.
+    What it takes as data, and the attributes that are not here, are those of `ScoringModel`.
 
     Attributes
     ----------
@@ -40,36 +42,26 @@ class NetworkModel:
         The network, on the CPU.
     transform
         What is done to features before.
-    schema
-        The features it takes.
-    parameters
-        As given to training: JSON values.
-    history
-        For each validation set, for each metric, its value after each epoch.
     is_own
         Whether the network is a module of the user's own, which a file does not describe.
     base
         The trees that the network was trained on top of, which are part of it, or None.
-    version
-        Of the Rankgrove that trained the model.
     """
+
+    _format: ClassVar[str] = NETWORK
 
     module: nn.Module
     transform: Transform
     schema: Schema
     parameters: dict[str, Any]
-    history: dict[str, dict[str, list[float]]]
+    history: History
     is_own: bool = False
     base: Model | None = None
     version: str = __version__
+    notes: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def n_features(self) -> int:
-        return self.schema.n_features
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.schema.feature_names
+    def __post_init__(self) -> None:
+        self._keep_plain_values()
 
     @property
     def n_weights(self) -> int:
@@ -79,7 +71,20 @@ class NetworkModel:
     @property
     def n_epochs(self) -> int:
         """The epochs of training that the network keeps."""
-        return int(self.parameters.get(N_EPOCHS, 0))
+        return self._noted_number(N_EPOCHS)
+
+    @property
+    def n_kept_steps(self) -> int:
+        return self.n_epochs
+
+    def describe(self) -> dict[str, Any]:
+        """What is worth knowing of it, as plain values."""
+        return super().describe() | {
+            "weights": self.n_weights,
+            "epochs": self.n_epochs,
+            "inputs": self.transform.n_inputs,
+            "base_trees": 0 if self.base is None else self.base.n_trees,
+        }
 
     def predict(
         self,
@@ -89,23 +94,10 @@ class NetworkModel:
         base_scores: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> Floats:
-        """The score of each document; higher is better.
-
-        Parameters
-        ----------
-        data
-            What to score, as for `Model.predict`.
-        n_trees
-            Must be None, as a network has no trees.
-        base_scores
-            What to start from, as for `Model.predict`.
-        n_jobs
-            Threads; the scores have the same bits for any number.
-        """
+        """The score of each document; see `ScoringModel.predict`."""
         if n_trees is not None:
-            raise ParameterError(f"n_trees must be left out for a network. Got {n_trees!r}.")
-        features = features_of(data, self.feature_names)
-        start = self._start(data, base_scores, len(features), n_jobs)
+            raise refusal("n_trees", "be left out for a network", n_trees)
+        features, start = self._start(data, base_scores, n_jobs)
         scores = score_chunks(
             self.module,
             len(features),
@@ -126,8 +118,7 @@ class NetworkModel:
         Scores are computed in float64, so that small steps of the weights show. For tests of
         whether training has found a maximum (Burges 2010, section 4.2).
         """
-        features = features_of(data, self.feature_names)
-        start = self._start(data, base_scores, len(features), None)
+        features, start = self._start(data, base_scores, None)
         module = copy.deepcopy(self.module).double()
         inputs = torch.from_numpy(self.transform.apply(features).astype(np.float64))
         weights = nn.utils.parameters_to_vector(module.parameters()).detach().numpy().copy()
@@ -145,25 +136,51 @@ class NetworkModel:
         return weights, scores_of
 
     def _start(
-        self, data: Any, base_scores: ArrayLike | None, n_rows: int, n_jobs: int | None
-    ) -> Floats | None:
-        """What the network adds to, one a document, or None for 0."""
-        if self.base is not None:
-            return self.base.predict(data, base_scores=base_scores, n_jobs=n_jobs)
-        return base_of(data, base_scores, n_rows, needed=self.schema.needs_base_scores)
+        self, data: Any, base_scores: ArrayLike | None, n_jobs: int | None
+    ) -> tuple[NDArray[np.float32], Floats | None]:
+        """The features of data, and what the network adds to, one a document, or None for 0."""
+        features, base = self._inputs(data, base_scores)
+        if self.base is None:
+            return features, base
+        return features, self.base.predict(features, base_scores=base, n_jobs=n_jobs)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a model file, best named `.safetensors`; it appears whole or not at all."""
-        write_network(self, path)
+    def contributions(
+        self, data: Any, *, base_scores: ArrayLike | None = None, n_jobs: int | None = None
+    ) -> Floats:
+        """How much each feature adds to each score, by integrated gradients, one row a document.
+
+        One column a feature, and a last one with the score of the median document, which has the
+        median of each feature in the training data and nothing missing, and the base score if
+        there is one. A row adds up to the score, within `gradients.TOLERANCE` of its size. Trees
+        below the network bring their own contributions, which are added.
+        See `rankgrove.neural.gradients` for the formula.
+        """
+        features, base = self._inputs(data, base_scores)
+        parts = integrated_gradients(
+            self.module, self.transform, features, 1 if self.is_own else n_jobs
+        )
+        if self.base is not None:
+            parts += self.base.contributions(features, base_scores=base, n_jobs=n_jobs)
+        elif base is not None:
+            parts[:, -1] += base
+        return parts
+
+    def _to_file(self) -> tuple[dict[str, str], Arrays]:
+        return network_to_file(self)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], module: Any = None) -> NetworkModel:
+    def _from_file(cls, metadata: dict[str, str], arrays: Arrays, module: Any = None) -> Self:
+        return cls(**network_from_file(metadata, arrays, module))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], module: Any = None) -> Self:
         """The model of a file that `save` wrote; anything else is a `ModelFileError`.
 
         A file runs no code. A network that was trained from a module of one's own must be given
         that `module` again, or the function that makes it: the file has its weights only.
         """
-        return cls(**read_network(path, module))
+        with refusing(path):
+            return cls._from_file(*read_file(path, cls._format), module)
 
     def __repr__(self) -> str:
         base = f", on {self.base.n_trees} trees" if self.base is not None else ""

@@ -17,7 +17,7 @@ from rankgrove.boosting.history import History, Validation
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.model.files import is_network_file
+from rankgrove.model.base import load
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
 from rankgrove.neural.loss import Batches
@@ -235,11 +235,10 @@ class NetworkTraining:
         with _seeded(self.parameters.random_state, 0):
             module = own_module(self.module, self.transform.n_inputs)
         module.load_state_dict(self._last if kept == self.n_epochs else self._best)
-        parameters = {**self.parameters.as_json(), N_EPOCHS: kept}
         schema = Schema(self.train.feature_names, {}, self._needs_base)
         return NetworkModel(
-            module.cpu().eval(), self.transform, schema, parameters, self.history, self._is_own,
-            self.base,
+            module.cpu().eval(), self.transform, schema, self.parameters.as_json(), self.history,
+            self._is_own, self.base, notes={N_EPOCHS: kept},
         )  # fmt: skip
 
 
@@ -312,9 +311,7 @@ def _check_sets(
 def load_base(base_model: Any) -> Any:
     """A base model as an object: that of a file, or of a fitted estimator."""
     if isinstance(base_model, (str, PathLike)):
-        if is_network_file(base_model):
-            return NetworkModel.load(base_model)
-        return Model.load(base_model)
+        return load(base_model)
     return getattr(base_model, "model_", base_model)
 
 

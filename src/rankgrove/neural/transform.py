@@ -122,6 +122,13 @@ class Transform:
         run_chunks(apply_rows, -(-n_rows // _CHUNK_ROWS), n_jobs)
         return out
 
+    def median_inputs(self) -> Floats:
+        """The inputs of a document that has the median of each feature, and nothing missing."""
+        unknown = np.full((1, self.n_features), np.nan, dtype=np.float32)
+        inputs: Floats = self.apply(unknown, 1)[0].astype(np.float64)
+        inputs[self.n_features :] = 0.0
+        return inputs
+
     def _column(self, column: Matrix, feature: int) -> Floats:
         filled = _filled(
             column.astype(np.float64), self.medians[feature], self.least[feature],

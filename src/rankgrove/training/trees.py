@@ -17,6 +17,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, whole_number
+from rankgrove.model.base import load
 from rankgrove.model.model import N_BASE_TREES, Model
 from rankgrove.model.schema import Schema
 from rankgrove.training.progress import Progress
@@ -27,7 +28,7 @@ BaseModel = Model | str | PathLike[str] | Callable[[Any], Any]
 # What may differ when training goes on from a checkpoint.
 _FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds"}
 
-# The parameters of a saved model also say which data it was trained on.
+# Where the notes of a model say which data it was trained on.
 _FINGERPRINT = "data_fingerprint"
 
 
@@ -84,10 +85,13 @@ def make_model(training: Training, n_trees: int | None = None) -> Model:
     n_trees = training.kept_trees() if n_trees is None else n_trees
     train = training.train
     schema = Schema(train.feature_names, training.bins.categories, train.base_scores is not None)
-    parameters = {**training.parameters.as_json(), _FINGERPRINT: training.fingerprint}
+    notes = {_FINGERPRINT: training.fingerprint}
     if training.base_trees:
-        parameters[N_BASE_TREES] = len(training.base_trees)
-    return Model(training.ensemble_of(n_trees), schema, parameters, training.history)
+        notes[N_BASE_TREES] = len(training.base_trees)
+    return Model(
+        training.ensemble_of(n_trees), schema, training.parameters.as_json(), training.history,
+        notes=notes,
+    )  # fmt: skip
 
 
 def no_split_text(parameters: Parameters, n_rows: int, reason: str) -> str:
@@ -112,10 +116,9 @@ def _check_resumable(
                 f"training must go on with the parameters of the checkpoint. Got "
                 f"{name}={value!r} in place of {earlier.parameters.get(name)!r}."
             )
-    n_own = earlier.n_trees - earlier.n_base_trees
-    if parameters.n_estimators < n_own:
+    if parameters.n_estimators < earlier.n_own_trees:
         raise ParameterError(
-            f"n_estimators must be at least the {n_own} trees of the checkpoint. Got "
+            f"n_estimators must be at least the {earlier.n_own_trees} trees of the checkpoint. Got "
             f"{parameters.n_estimators}."
         )
     if earlier.feature_names != train.feature_names:
@@ -126,7 +129,7 @@ def _check_resumable(
             f"{list(earlier.history)}. Got {list(valid)}."
         )
     lengths = {len(values) for curves in earlier.history.values() for values in curves.values()}
-    if lengths - {n_own}:
+    if lengths - {earlier.n_own_trees}:
         raise DataError(
             "training must go on from a checkpoint. Got a model that early stopping has cut: its "
             "history is longer than its trees."
@@ -139,7 +142,7 @@ def _with_base(
     valid: Mapping[str, Dataset],
 ) -> tuple[Model | None, Dataset, dict[str, Dataset]]:
     """The model to add trees to; or none, and the data with the scores of a function."""
-    base = Model.load(base_model) if isinstance(base_model, (str, PathLike)) else base_model
+    base = load(base_model) if isinstance(base_model, (str, PathLike)) else base_model
     if isinstance(base, Model):
         if base.feature_names != train.feature_names:
             pairs = zip(train.feature_names, base.feature_names, strict=False)
@@ -156,6 +159,8 @@ def _with_base(
                 "the training data must have base scores, as those of the base model had. Got none."
             )
         return base, train, dict(valid)
+    # Whatever can predict is a function from features to scores.
+    base = getattr(base, "predict", base)
     if not callable(base):
         raise ParameterError(
             f"base_model must be a model, its file or a function of features. Got "
@@ -198,11 +203,11 @@ def _check_categories(base: Model, training: Training) -> None:
 
 def _check_same_data(earlier: Model, training: Training) -> None:
     """Refuse to go on from a model of other data."""
-    if earlier.parameters.get(_FINGERPRINT) != training.fingerprint:
+    if earlier.notes.get(_FINGERPRINT) != training.fingerprint:
         raise DataError(
             "training must go on with the data of the checkpoint. Got other training data."
         )
-    if earlier.n_trees > earlier.n_base_trees and not training.validation_is_that_of_last_tree():
+    if earlier.n_own_trees and not training.validation_is_that_of_last_tree():
         raise DataError(
             "training must go on with the data of the checkpoint. Got other validation data: "
             "the checkpoint has other values of the metrics."

@@ -11,7 +11,7 @@ categorical feature, if its category's bit is set; a missing value (NaN) goes wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,24 @@ class Tree:
     def n_leaves(self) -> int:
         return len(self.value)
 
+    @property
+    def depth(self) -> int:
+        """The most splits on a way from the root to a leaf."""
+        depths = [0] * len(self.feature)
+        # Children stand after their parents.
+        for split in range(len(depths) - 1, -1, -1):
+            children = (int(self.left[split]), int(self.right[split]))
+            depths[split] = 1 + max(depths[child] if child >= 0 else 0 for child in children)
+        return depths[0] if depths else 0
+
+    def alone(self) -> Tree:
+        """The same tree with the sets of categories that it uses, and no others."""
+        by_category = self.category_set != NO_SET
+        used, places = np.unique(self.category_set[by_category], return_inverse=True)
+        numbers = self.category_set.copy()
+        numbers[by_category] = places
+        return replace(self, category_set=numbers, category_sets=self.category_sets[used])
+
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
@@ -129,24 +147,27 @@ class Ensemble:
         return slice(int(first) + tree, int(last) + tree + 1)
 
     def tree(self, number: int) -> Tree:
-        """One tree; its sets of categories are those of the whole ensemble."""
-        splits = slice(int(self.split_offsets[number]), int(self.split_offsets[number + 1]))
-        leaves = self.leaves_of(number)
-        return Tree(
-            **{name: getattr(self, name)[splits] for name in _BY_SPLIT},
-            **{name: getattr(self, name)[leaves] for name in _BY_LEAF},
+        """One tree, sharing memory; its sets of categories are those of the whole ensemble."""
+        arrays = self.between(number, number + 1).arrays()
+        return Tree(**{name: arrays[name] for name in arrays if name != "split_offsets"})
+
+    def trees(self) -> list[Tree]:
+        """Every tree, each with its own sets of categories only."""
+        return [self.tree(number).alone() for number in range(self.n_trees)]
+
+    def between(self, first: int, last: int) -> Ensemble:
+        """The trees from one number to before another, sharing memory with this ensemble."""
+        start, end = int(self.split_offsets[first]), int(self.split_offsets[last])
+        return Ensemble(
+            split_offsets=self.split_offsets[first : last + 1] - start,
+            **{name: getattr(self, name)[start:end] for name in _BY_SPLIT},
+            **{name: getattr(self, name)[start + first : end + last] for name in _BY_LEAF},
             category_sets=self.category_sets,
         )
 
     def prefix(self, n_trees: int) -> Ensemble:
         """The first trees, sharing memory with this ensemble."""
-        last = int(self.split_offsets[n_trees])
-        return Ensemble(
-            split_offsets=self.split_offsets[: n_trees + 1],
-            **{name: getattr(self, name)[:last] for name in _BY_SPLIT},
-            **{name: getattr(self, name)[: last + n_trees] for name in _BY_LEAF},
-            category_sets=self.category_sets,
-        )
+        return self.between(0, n_trees)
 
     def arrays(self) -> dict[str, NDArray]:  # type: ignore[type-arg]
         """Every array by its name, for a file."""

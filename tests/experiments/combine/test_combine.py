@@ -14,9 +14,10 @@ from rankgrove import Dataset, Model, Ranker, evaluate, make_web_search
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments.combine.alpha_steps import TwoRankers
 from rankgrove.experiments.combine.combine import combine, combine_two
-from rankgrove.experiments.combined import CombinedModel, load_any_model, weigh_models
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.spec import parse_metric
+from rankgrove.model.base import load
+from rankgrove.model.combined import CombinedModel, weigh_models
 from rankgrove.model.files import ModelFileError
 from rankgrove.model.schema import Schema
 
@@ -365,7 +366,7 @@ def test_combined_trees_are_one_model_that_scores_saves_and_explains(parts, tmp_
     model.save(tmp_path / "m.safetensors")
     loaded = Model.load(tmp_path / "m.safetensors")
     assert np.array_equal(loaded.predict(test), model.predict(test))
-    assert [part["weight"] for part in loaded.parameters["combined"]] == [
+    assert [part["weight"] for part in loaded.notes["combined"]] == [
         found.alpha, 1 - found.alpha,
     ]  # fmt: skip
     rows = loaded.contributions(test)
@@ -396,16 +397,16 @@ def test_several_models_become_one_by_either_method(parts, tmp_path):
     assert np.array_equal(trees.model.predict(test), trees.scores)
     path = tmp_path / "c.safetensors"
     trees.model.save(path)
-    for loaded in (CombinedModel.load(path), load_any_model(path)):
+    for loaded in (CombinedModel.load(path), load(path)):
         assert repr(loaded) == repr(trees.model)
         assert np.array_equal(loaded.predict(test, n_jobs=1), trees.scores)
     content = path.read_bytes()
     trees.model.save(path)
     assert path.read_bytes() == content
-    with pytest.raises(ModelFileError, match=r"Got a combined model: load it with rankgrove\.Comb"):
+    with pytest.raises(ModelFileError, match=r"Got a combined model: load it with rankgrove\.load"):
         Model.load(path)
     a.save(path)
-    assert isinstance(load_any_model(path), Model)
+    assert isinstance(load(path), Model)
     with pytest.raises(ModelFileError, match=r"must be a combined model\. Got a model of trees"):
         CombinedModel.load(path)
 
@@ -459,7 +460,7 @@ def test_calls_that_make_no_sense_are_refused():
         combine(data, both, parameters={"n_estimators": 3})
     with pytest.raises(ParameterError, match="metric must be one of"):
         combine_two(data, first, second, "nddcg")
-    with pytest.raises(ParameterError, match=r"must be made of models\. Got scores"):
+    with pytest.raises(ParameterError, match=r"must be made of two models, .* Got scores"):
         combine_two(data, first, second).to_model()
     only_empty = Dataset.from_arrays(data.features, data.labels * 0, group=data.group)
     with pytest.raises(DataError, match="at least one query"):

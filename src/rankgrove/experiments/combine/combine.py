@@ -7,7 +7,7 @@ not of a grid.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,10 +19,11 @@ from rankgrove.errors import DataError, ParameterError, unknown_name, whole_numb
 from rankgrove.experiments.combine.alpha_steps import TwoRankers
 from rankgrove.experiments.combine.best_alpha import ROUNDING, find_best_alpha
 from rankgrove.experiments.combine.curve import Curve
-from rankgrove.experiments.combined import CombinedModel, common_schema, weigh_models
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metric
+from rankgrove.model.base import ScoringModel
+from rankgrove.model.combined import CombinedModel, weigh_models
 from rankgrove.model.model import Model
 
 METHODS = ("sweep", "lambdamart")
@@ -50,7 +51,7 @@ class Combination:
     curve
         The whole step function; it may have millions of steps.
     models
-        The two models, if models were given.
+        The two models, of trees or networks, if models were given.
     """
 
     metric: Metric
@@ -60,12 +61,15 @@ class Combination:
     first_value: float
     second_value: float
     curve: Curve = field(repr=False)
-    models: tuple[Model, Model] | None = field(default=None, repr=False)
+    models: tuple[ScoringModel, ...] | None = field(default=None, repr=False)
 
-    def to_model(self) -> Model:
-        """One model with the trees of both, which scores as the combination does."""
+    def to_model(self) -> Model | CombinedModel:
+        """One model of both, which scores as the combination does; of trees, one with all trees."""
         if self.models is None:
-            raise ParameterError("a combined model must be made of models. Got scores.")
+            raise ParameterError(
+                "a combined model must be made of two models, of trees or networks. Got scores: "
+                "give combine_two the models that they are of."
+            )
         return weigh_models(self.models, (self.alpha, 1.0 - self.alpha))
 
 
@@ -102,8 +106,8 @@ class CombinedRankers:
 
 def combine_two(
     data: Dataset,
-    first: ArrayLike | Model,
-    second: ArrayLike | Model,
+    first: ArrayLike | ScoringModel,
+    second: ArrayLike | ScoringModel,
     metric: str | Metric = "ndcg@10",
     *,
     n_jobs: int | None = None,
@@ -144,13 +148,13 @@ def combine_two(
     names = ("the first ranker", "the second ranker")
     scores = [_scores_of(*pair, data, n_jobs) for pair in zip(names, (first, second), strict=True)]
     best, curve, ends = find_best_alpha(TwoRankers(data, scores[0], scores[1], chosen, n_jobs))
-    models = (first, second) if isinstance(first, Model) and isinstance(second, Model) else None
+    models = _models_of((first, second))
     return Combination(chosen, best.alpha, best.value, best.interval, *ends, curve, models)
 
 
 def combine(
     data: Dataset,
-    candidates: Mapping[str, ArrayLike | Model],
+    candidates: Mapping[str, ArrayLike | ScoringModel],
     metric: str | Metric = "ndcg@10",
     *,
     method: Literal["sweep", "lambdamart"] = "sweep",
@@ -205,18 +209,17 @@ def combine(
     names = [str(name) for name in candidates]
     scores = np.array([_scores_of(name, given, data, n_jobs) for name, given in candidates.items()])
     values = [_measure(data, row, chosen, n_jobs) for row in scores]
-    models = [given for given in candidates.values() if isinstance(given, Model)]
-    whole = len(models) == len(names) and _share_schema(models)
+    models = _models_of(candidates.values())
     alone = dict(zip(names, values, strict=True))
     if method == "lambdamart":
         top = _train_on_scores(data, scores, names, chosen, seed, parameters or {}, n_jobs)
         combined = np.asarray(top.predict(scores.T.astype(np.float32), n_jobs=n_jobs))
         value = _measure(data, combined, chosen, n_jobs)
-        model = CombinedModel(tuple(models), top) if whole else None
+        model = _one_of(models, lambda parts: CombinedModel(parts, top))
         return CombinedRankers(chosen, method, alone, None, value, combined, model)
     weights, value = _sweep_coordinates(data, scores, values, chosen, rounds, seed, n_jobs)
     shares = dict(zip(names, weights.tolist(), strict=True))
-    weighed = weigh_models(models, weights) if whole else None
+    weighed = _one_of(models, lambda parts: weigh_models(parts, weights))
     return CombinedRankers(chosen, method, alone, shares, value, weights @ scores, weighed)
 
 
@@ -263,12 +266,30 @@ def _train_on_scores(
     return model
 
 
-def _share_schema(models: list[Model]) -> bool:
+def check_models(models: Sequence[ScoringModel], method: str) -> None:
+    """Refuse, before the work, models that a method cannot make one model of."""
+    equal = (1.0 / len(models),) * len(models)
+    if method == "lambdamart":
+        CombinedModel(tuple(models), weights=equal)
+    else:
+        weigh_models(models, equal)
+
+
+def _models_of(candidates: Iterable[Any]) -> tuple[ScoringModel, ...] | None:
+    """The models that candidates are or have; None if any is something else."""
+    models = [getattr(candidate, "model_", candidate) for candidate in candidates]
+    return tuple(models) if all(isinstance(model, ScoringModel) for model in models) else None
+
+
+def _one_of(
+    models: tuple[ScoringModel, ...] | None,
+    make: Callable[[tuple[ScoringModel, ...]], Model | CombinedModel],
+) -> Model | CombinedModel | None:
+    """One model of several, or None where they are not all models, or not of the same features."""
     try:
-        common_schema(models)
+        return None if models is None else make(models)
     except DataError:
-        return False
-    return True
+        return None
 
 
 def _measure(data: Dataset, scores: Floats, metric: Metric, n_jobs: int | None) -> float:
@@ -285,7 +306,7 @@ def _check_data(data: Any) -> None:
 
 def _scores_of(name: str, given: Any, data: Dataset, n_jobs: int | None) -> Floats:
     """The scores of a ranker: those of a model, or those given."""
-    if isinstance(given, Model):
+    if isinstance(given, ScoringModel):
         given = given.predict(data, n_jobs=n_jobs)
     elif hasattr(given, "predict"):
         given = given.predict(data)

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.experiments.combined import load_any_model
 from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.comparison import (
     Change,
@@ -28,6 +27,7 @@ from rankgrove.experiments.compare.slices import Slices, make_slicings
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metrics
+from rankgrove.model.base import load
 from rankgrove.model.model import Model
 
 __all__ = ["Change", "Comparison", "Group", "Method", "Pair", "Row", "compare"]
@@ -145,7 +145,7 @@ def _given_scores(candidate: Any) -> Floats | None:
 
 def _make_scores(candidate: Any, data: Dataset, n_jobs: int | None) -> Any:
     if isinstance(candidate, (str, PathLike)):
-        candidate = load_any_model(candidate)
+        candidate = load(candidate)
     if isinstance(candidate, Model):
         return candidate.predict(data, n_jobs=n_jobs)
     if hasattr(candidate, "predict"):

@@ -20,16 +20,15 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
 from rankgrove.experiments import tables
-from rankgrove.experiments.combined import load_any_model
 from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.compare import DEFAULT_METRICS, score_candidates
 from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import Evaluation, evaluate
 from rankgrove.metrics.spec import parse_metrics
+from rankgrove.model.base import load
 from rankgrove.model.model import Model
 from rankgrove.pictures.charts import Line, Panel, draw
-from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import Scorer
 
 # A curve has about so many points where nothing else is asked for.
@@ -266,26 +265,14 @@ def prefix_scores(
     scores = np.zeros(len(encoded)) if base is None else base
     done = 0
     for number in n_trees:
-        part = _between(model.ensemble, done, number)
+        part = model.ensemble.between(done, number)
         scores = Scorer(part).score(encoded, n_jobs=n_jobs, base=scores)
         done = number
         yield scores
 
 
-def _between(trees: Ensemble, first: int, last: int) -> Ensemble:
-    """The trees from one number to before another, sharing memory."""
-    splits = slice(int(trees.split_offsets[first]), int(trees.split_offsets[last]))
-    leaves = slice(splits.start + first, splits.stop + last)
-    arrays = trees.arrays()
-    shared = {"category_sets": arrays.pop("category_sets")}
-    shared["split_offsets"] = arrays.pop("split_offsets")[first : last + 1] - splits.start
-    for name, array in arrays.items():
-        shared[name] = array[leaves if name in ("value", "count") else splits]
-    return Ensemble(**shared)
-
-
 def _load(candidate: Any) -> Any:
-    return load_any_model(candidate) if isinstance(candidate, (str, PathLike)) else candidate
+    return load(candidate) if isinstance(candidate, (str, PathLike)) else candidate
 
 
 def _trees_of(candidate: Any) -> Model | None:
