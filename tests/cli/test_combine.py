@@ -97,6 +97,15 @@ def test_trees_on_scores_are_saved_scored_and_evaluated(cli, cli_json, two_model
     assert "weight" not in cli(*call).stdout
 
 
+def test_linear_weights_are_shown_and_saved(cli, cli_json, two_models):
+    vali = two_models / "vali.txt"
+    call = ["combine", *model_files(two_models), vali, "--method", "linear", "-o", "l.safetensors"]
+    got = cli_json(*call)
+    assert sum(ranker["weight"] for ranker in got["rankers"]) == pytest.approx(1.0)
+    measured = cli_json("evaluate", "l.safetensors", vali, "-m", "ndcg@10")["metrics"]
+    assert measured["ndcg@10"]["mean"] == pytest.approx(got["value"], abs=1e-9)
+
+
 def test_calls_that_make_no_sense_are_refused(cli, two_models, write):
     vali = two_models / "vali.txt"
     a, b = model_files(two_models)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rankgrove.model.combined import CombinedModel
     from rankgrove.model.model import Model
 
-_METHODS = ("sweep", "lambdamart")
-
 
 @takes_reading
 def combine(
@@ -39,8 +37,9 @@ def combine(
     method: Annotated[
         str,
         typer.Option(
-            metavar="sweep|lambdamart",
-            help="Weights, found exactly one after the other, or trees on the scores.",
+            metavar="sweep|linear|lambdamart",
+            help="Weights, found exactly one after the other; weights of any sign, by a linear "
+            "LambdaRank; or trees on the scores.",
         ),
     ] = "sweep",
     out: Annotated[
@@ -151,8 +150,10 @@ def _check(
     rankers: list[Path], method: str, out: Path | None, curve: Path | None, data: Path
 ) -> None:
     """Refuse at once what would fail after the work."""
-    if method not in _METHODS:
-        raise unknown_name(parameter("method"), method, _METHODS)
+    from rankgrove.experiments.combine.combine import METHODS
+
+    if method not in METHODS:
+        raise unknown_name(parameter("method"), method, METHODS)
     if curve is not None and (len(rankers) > 2 or method != "sweep"):
         raise refusal(
             "curve",

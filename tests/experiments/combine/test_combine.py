@@ -450,13 +450,13 @@ def test_calls_that_make_no_sense_are_refused():
     both = {"a": first, "b": second}
     with pytest.raises(ParameterError, match="data must be a Dataset"):
         combine_two(data.labels, first, second)
-    with pytest.raises(ParameterError, match="method must be one of sweep, lambdamart"):
+    with pytest.raises(ParameterError, match="method must be one of sweep, linear, lambdamart"):
         combine(data, both, method="lambda")
     with pytest.raises(ParameterError, match="candidates must be two or more"):
         combine(data, {"a": first})
     with pytest.raises(ParameterError, match="rounds must be a whole number"):
         combine(data, both, rounds=0)
-    with pytest.raises(ParameterError, match="parameters must be used with method='lambdamart'"):
+    with pytest.raises(ParameterError, match="parameters must be used with method='linear'"):
         combine(data, both, parameters={"n_estimators": 3})
     with pytest.raises(ParameterError, match="metric must be one of"):
         combine_two(data, first, second, "nddcg")

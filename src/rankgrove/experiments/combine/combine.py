@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
-from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.experiments.combine.alpha_steps import TwoRankers
 from rankgrove.experiments.combine.best_alpha import ROUNDING, find_best_alpha
 from rankgrove.experiments.combine.curve import Curve
+from rankgrove.experiments.combine.linear import fit_linear
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import parse_metric
@@ -26,7 +27,7 @@ from rankgrove.model.base import ScoringModel
 from rankgrove.model.combined import CombinedModel, weigh_models
 from rankgrove.model.model import Model
 
-METHODS = ("sweep", "lambdamart")
+METHODS = ("sweep", "linear", "lambdamart")
 
 # Differences of larger scores would overflow.
 _LARGEST = 1e300
@@ -82,11 +83,12 @@ class CombinedRankers:
     metric
         What was maximised.
     method
-        "sweep" or "lambdamart".
+        "sweep", "linear" or "lambdamart".
     values
         What each ranker has alone.
     weights
-        The weight of each, 0 or more, 1 in all; None for lambdamart, which has none.
+        The weight of each, 1 in all: of a sweep 0 or more, of linear of any sign; None for
+        lambdamart, which has none.
     value
         What `evaluate` gives for the combined scores.
     scores
@@ -157,19 +159,24 @@ def combine(
     candidates: Mapping[str, ArrayLike | ScoringModel],
     metric: str | Metric = "ndcg@10",
     *,
-    method: Literal["sweep", "lambdamart"] = "sweep",
+    method: Literal["sweep", "linear", "lambdamart"] = "sweep",
     rounds: int = 10,
     seed: int = 0,
     parameters: Mapping[str, Any] | None = None,
     n_jobs: int | None = None,
 ) -> CombinedRankers:
-    """Combine several rankers: by weights, or by trees on their scores.
+    """Combine several rankers: by weights, or by trees on their scores (Burges 2010, section 7.1).
 
     `sweep` starts with the best ranker alone and takes one ranker after the other: the best share
     between it and all the others as they are, exactly as in `combine_two`. It ends when no share
     of any ranker brings more, so the result is never worse than the best ranker, and no change of
-    one weight makes it better. Weights are 0 or more. `lambdamart` trains a Ranker for the metric
-    with the scores as its features.
+    one weight makes it better. Weights are 0 or more.
+
+    `linear` trains a linear LambdaRank on the scores: all weights move at once, along the forces of
+    the metric, and may become negative. It starts with the best ranker too and keeps the best
+    ranking on its way, so it is never worse either. It takes metrics that LambdaMART takes.
+
+    `lambdamart` trains a Ranker for the metric with the scores as its features.
 
     Parameters
     ----------
@@ -180,13 +187,13 @@ def combine(
     metric
         As for `combine_two`.
     method
-        "sweep" or "lambdamart".
+        "sweep", "linear" or "lambdamart".
     rounds
         How often all rankers are taken at most, for sweep.
     seed
         Of the order in which rankers are taken, or of the training.
     parameters
-        Of the `Ranker` for lambdamart.
+        Of the `Ranker` for lambdamart; of the objective for linear, as `{"sigma": 2.0}`.
     n_jobs
         Threads; the result has the same bits for any number.
 
@@ -203,7 +210,9 @@ def combine(
     if not isinstance(candidates, Mapping) or len(candidates) < 2:
         raise ParameterError("candidates must be two or more rankers by name. Got fewer.")
     if parameters and method == "sweep":
-        raise ParameterError("parameters must be used with method='lambdamart'. Got 'sweep'.")
+        raise refusal(
+            "parameters", "be used with method='linear' or 'lambdamart'", got="method='sweep'"
+        )
     rounds, seed = whole_number("rounds", rounds, 1), whole_number("seed", seed, 0)
     chosen = parse_metric(metric)
     names = [str(name) for name in candidates]
@@ -217,7 +226,10 @@ def combine(
         value = _measure(data, combined, chosen, n_jobs)
         model = _one_of(models, lambda parts: CombinedModel(parts, top))
         return CombinedRankers(chosen, method, alone, None, value, combined, model)
-    weights, value = _sweep_coordinates(data, scores, values, chosen, rounds, seed, n_jobs)
+    if method == "linear":
+        weights, value = fit_linear(data, scores, values, chosen, parameters or {}, n_jobs)
+    else:
+        weights, value = _sweep_coordinates(data, scores, values, chosen, rounds, seed, n_jobs)
     shares = dict(zip(names, weights.tolist(), strict=True))
     weighed = _one_of(models, lambda parts: weigh_models(parts, weights))
     return CombinedRankers(chosen, method, alone, shares, value, weights @ scores, weighed)
