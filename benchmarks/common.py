@@ -98,6 +98,33 @@ def commit() -> str:
     return described.stdout.strip()
 
 
+class KeptLines:
+    """A file of JSON lines, one per fit, that an interrupted run goes on from.
+
+    Half a line, which an interrupt leaves, is dropped. A file whose lines lack one of `fields` is
+    refused and left as it is. Without a path nothing is kept.
+    """
+
+    def __init__(self, path: Path | None, fields: Iterable[str]) -> None:
+        self.path, self.records = path, list[dict[str, Any]]()
+        if path is None or not path.exists():
+            return
+        whole, wanted = path.read_bytes(), set(fields)
+        kept = whole[: whole.rfind(b"\n") + 1]
+        self.records = [json.loads(line) for line in kept.decode().splitlines()]
+        ours = all(isinstance(each, dict) and wanted <= each.keys() for each in self.records)
+        if not ours or (whole and not kept):
+            raise SystemExit(f"{path} must be a file of kept fits. Got another: name a new one.")
+        if len(kept) < len(whole):
+            path.write_bytes(kept)
+
+    def add(self, record: dict[str, Any]) -> None:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]

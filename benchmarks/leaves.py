@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import table
-from benchmarks.peers import Difference, Floats, paired_difference
+from benchmarks.differences import MEAN, SIGNIFICANT, Difference, Floats, differences_of_sets
 from benchmarks.runner import PATIENCE, Runner
-from benchmarks.study import Outcome, Study, Variant, mean_difference, measured_by, other_seeds
-
-SIGNIFICANT = 0.05
+from benchmarks.study import Outcome, Study, Variant, measured_by, other_seeds
 
 NEWTON = "newton"
 OTHER_LEAVES = ("newton_cross_leaf", "mean")
@@ -23,7 +21,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 # As published.
 OBJECTIVES["yetiloss"]["neighbours"] = 1
 
-MEAN, ALL = "mean of the sets", "all objectives"
+ALL = "all objectives"
 # By objective, leaf and data set: the difference to `newton`.
 Effects = dict[str, dict[str, dict[str, Difference]]]
 
@@ -54,21 +52,11 @@ def effects_of(studies: Mapping[str, Study]) -> Effects:
     for title, group in groups.items():
         effects[title] = {}
         for other in (variant.title for variant in group[0].variants):
-            pairs = {
-                name: (_mean_values(group, other, name), _mean_values(group, NEWTON, name))
-                for name in group[0].folds
-            }
-            found = {name: paired_difference(*pair) for name, pair in pairs.items()}
-            effects[title][other] = {**found, MEAN: mean_difference(pairs.values())}
+            effects[title][other] = differences_of_sets(
+                *({name: _mean_values(group, leaf, name) for name in group[0].folds}
+                  for leaf in (other, NEWTON))
+            )  # fmt: skip
     return effects
-
-
-def _p(difference: Difference) -> str:
-    return "< 0.001" if difference.p_value < 0.001 else f"{difference.p_value:.3f}"
-
-
-def _between(difference: Difference) -> str:
-    return f"{difference.low:+.4f} to {difference.high:+.4f}"
 
 
 def _noise(found: Mapping[str, Mapping[str, Difference]]) -> float:
@@ -91,7 +79,7 @@ def leaf_answer(effects: Effects, leaf: str) -> str:
     singles = {title: found[leaf] for title, found in effects.items() if title != ALL}
     strict = SIGNIFICANT / (len(singles) * len(OTHER_LEAVES))
     apart = [
-        f"{title} ({found[MEAN].mean:+.4f}, p {_p(found[MEAN])})"
+        f"{title} ({found[MEAN].mean:+.4f}, {found[MEAN].p})"
         for title, found in singles.items()
         if found[MEAN].p_value < strict and abs(found[MEAN].mean) > _noise(effects[title])
     ]
@@ -99,7 +87,7 @@ def leaf_answer(effects: Effects, leaf: str) -> str:
     outside = [by.mean > 0 for by in looks if by.p_value < SIGNIFICANT]
     return (
         f"{start}: over all objectives and data sets the difference in NDCG@10 is "
-        f"{whole.mean:+.4f}, 95 % interval {_between(whole)}, p {_p(whole)}; other seeds "
+        f"{whole.mean:+.4f}, 95 % interval {whole.interval}, {whole.p}; other seeds "
         f"alone move it by up to {noise:.4f}.{end} Single objectives with p below "
         f"{SIGNIFICANT} / {len(singles) * len(OTHER_LEAVES)}, as there are so many of them, and "
         f"more than their seeds move: {', '.join(apart) or 'none'}. Of {len(looks)} pairs of an "
@@ -125,7 +113,7 @@ def _table_of_leaves(study: Study | None, found: Mapping[str, Mapping[str, Diffe
         for leaf in (NEWTON, *OTHER_LEAVES):
             if leaf != NEWTON:
                 by = found[leaf][name]
-                cells += [f"{by.mean:+.4f}", _between(by), _p(by)]
+                cells += [f"{by.mean:+.4f}", by.interval, by.p.removeprefix("p ")]
             if study is not None:
                 outcome = _outcome(study, leaf)
                 chosen = list(outcome.values()) if name == MEAN else [outcome[name]]
@@ -154,7 +142,7 @@ def leaves_page(studies: Mapping[str, Study], runner: Runner, command: str) -> s
     ]
     seeds = [name for name in effects[ALL] if name not in OTHER_LEAVES]
     rows = [
-        (title, *(f"{found[name][MEAN].mean:+.4f}, {_between(found[name][MEAN])}"
+        (title, *(f"{found[name][MEAN].mean:+.4f}, {found[name][MEAN].interval}"
                   for name in seeds))
         for title, found in effects.items()
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.common import table
-from benchmarks.peers import Difference
+from benchmarks.differences import Difference
 from benchmarks.runner import Runner, label, option
 from benchmarks.study import Study, Variant, measured_by, other_seeds
 

@@ -18,24 +18,26 @@ limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
-from benchmarks.peers import (  # noqa: E402
-    METRIC,
+from benchmarks.differences import (  # noqa: E402
+    MEAN,
+    SIGNIFICANT,
     Difference,
-    ndcg_of_queries,
-    paired_difference,
+    differences_of_sets,
 )
+from benchmarks.peers import METRIC, ndcg_of_queries  # noqa: E402
 from benchmarks.real_data import add_data_option, as_five_folds, read_sets  # noqa: E402
 from benchmarks.study import (  # noqa: E402
     STOP_SHARE,
     Fitted,
     Job,
+    Jobs,
     Outcome,
     Store,
     Study,
     Variant,
     fit_all,
+    in_one_list,
     jobs_of,
-    mean_difference,
     other_seeds,
 )
 from rankgrove.boosting.parameters import Parameters  # noqa: E402
@@ -48,8 +50,6 @@ COMMAND = "python -m benchmarks.networks"
 PACKAGES = ("numpy", "numba", "scipy", "torch")
 PAGE = Path(__file__).parents[1] / "docs" / "networks.md"
 N_FOLDS, PATIENCE, PATIENCE_OF_TREES = 5, 10, 50
-SIGNIFICANT = 0.05
-MEAN = "mean of the sets"
 
 TREES = "trees"
 MODELS: dict[str, dict[str, Any]] = {
@@ -161,7 +161,7 @@ def _timed(job: Job) -> tuple[Fitted, float]:
 
 def network_jobs(
     base: Mapping[str, Any], variant: Variant, folds: Mapping[str, int], seeds: Iterable[int]
-) -> dict[str, list[list[Job]]]:
+) -> Jobs:
     """As `jobs_of`, for networks."""
     return {
         name: [[NetworkJob(*job) for job in of_seed] for of_seed in runs]
@@ -176,17 +176,17 @@ class NetworkStudy(Study):
         self, folds: Mapping[str, int], variants: Sequence[Variant], seeds: Sequence[int],
         store: Store, base: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.folds, self.variants, self.seeds, self.fit = folds, variants, seeds, store
-        self.base, self.quiet = {**base, "eval_metric": METRIC, "judge": "vali"}, True
-        self.default = self._run(Variant("the", "defaults"))
-        self.outcomes = [self._run(variant) for variant in variants]
+        super().__init__(folds, variants, seeds, store, _judged_by_vali(base), quiet=True)
 
-    def _run(self, variant: Variant) -> dict[str, Outcome]:
-        jobs = network_jobs(self.base, variant, self.folds, self.seeds)
-        return {
-            name: Outcome([[self.fit(job) for job in of_seed] for of_seed in runs])
-            for name, runs in jobs.items()
-        }
+    def is_default(self, variant: Variant) -> bool:
+        return False
+
+    def jobs_of(self, variant: Variant) -> Jobs:
+        return network_jobs(self.base, variant, self.folds, self.seeds)
+
+
+def _judged_by_vali(base: Mapping[str, Any]) -> dict[str, Any]:
+    return {**base, "eval_metric": METRIC, "judge": "vali"}
 
 
 def jobs_of_study(
@@ -194,19 +194,14 @@ def jobs_of_study(
     seeds: Sequence[int],
 ) -> list[Job]:  # fmt: skip
     """All fits of a study."""
-    own = {**base, "eval_metric": METRIC, "judge": "vali"}
     return [
         job
         for variant in (Variant("the", "defaults"), *variants)
-        for runs in network_jobs(own, variant, folds, seeds).values()
-        for of_seed in runs
-        for job in of_seed
+        for job in in_one_list(network_jobs(_judged_by_vali(base), variant, folds, seeds))
     ]
 
 
-def jobs_of_test(
-    title: str, folds: Mapping[str, int], seeds: Iterable[int]
-) -> dict[str, list[list[Job]]]:
+def jobs_of_test(title: str, folds: Mapping[str, int], seeds: Iterable[int]) -> Jobs:
     """The fits of a model that are judged by the test parts."""
     rounds = PATIENCE_OF_TREES if title == TREES else PATIENCE
     base = {"eval_metric": METRIC, "early_stopping_rounds": rounds, "judge": "test"}
@@ -229,15 +224,10 @@ def results_of(store: Store, folds: Mapping[str, int], seeds: Sequence[int]) -> 
 
 def difference_of(results: Results, ours: str, theirs: str) -> dict[str, Difference]:
     """By data set, and in the mean of them."""
-    pairs = {
-        name: (results[ours][name].values, results[theirs][name].values) for name in results[ours]
-    }
-    found = {name: paired_difference(*pair) for name, pair in pairs.items()}
-    return {**found, MEAN: mean_difference(pairs.values())}
-
-
-def _p(by: Difference) -> str:
-    return "p < 0.001" if by.p_value < 0.001 else f"p {by.p_value:.3f}"
+    return differences_of_sets(
+        *({name: outcome.values for name, outcome in results[title].items()}
+          for title in (ours, theirs))
+    )  # fmt: skip
 
 
 def answer(ours: str, theirs: str, found: Mapping[str, Difference]) -> str:
@@ -247,13 +237,13 @@ def answer(ours: str, theirs: str, found: Mapping[str, Difference]) -> str:
     if whole.p_value < SIGNIFICANT:
         verdict = f"{ours} is {'better' if whole.mean > 0 else 'worse'}"
     apart = [
-        f"{name} ({by.mean:+.4f}, {_p(by)})"
+        f"{name} ({by.mean:+.4f}, {by.p})"
         for name, by in found.items()
         if name != MEAN and by.p_value < SIGNIFICANT
     ]
     return (
         f"- **{ours} against {theirs}**: {verdict}; in the mean of the sets {whole.mean:+.4f}, "
-        f"95 % interval {whole.low:+.4f} to {whole.high:+.4f}, {_p(whole)}. Single sets with p "
+        f"95 % interval {whole.interval}, {whole.p}. Single sets with p "
         f"below {SIGNIFICANT}: {', '.join(apart) or 'none'}."
     )
 
@@ -274,7 +264,7 @@ def differences_table(results: Results) -> str:
     rows = []
     for ours, theirs in COMPARED:
         found = difference_of(results, ours, theirs)
-        rows.append((f"{ours} less {theirs}", *(f"{by}, {_p(by)}" for by in found.values())))
+        rows.append((f"{ours} less {theirs}", *(f"{by}, {by.p}" for by in found.values())))
     return table(("", *next(iter(results.values())), MEAN), rows)
 
 
@@ -364,8 +354,7 @@ def main() -> None:
     jobs = [*jobs_of_study(FIRST, variants, folds, tried),
             *jobs_of_study(ranknet, [CHOSEN], folds, tried)]  # fmt: skip
     for title in MODELS:
-        for runs in jobs_of_test(title, folds, seeds).values():
-            jobs += [job for of_seed in runs for job in of_seed]
+        jobs += in_one_list(jobs_of_test(title, folds, seeds))
     fit_all(jobs, store, arguments.data, arguments.workers, _read_parts, _timed)
     study = NetworkStudy(folds, variants, tried, store, FIRST)
     of_ranknet = NetworkStudy(folds, [CHOSEN], tried, store, ranknet)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import commit, limit_threads, table
+from benchmarks.differences import Floats, mean_difference
 from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
 from benchmarks.neighbours import neighbours_page, study_neighbours
-from benchmarks.peers import Floats
 from benchmarks.real_data import add_data_option, read_sets
 from benchmarks.runner import MOST_TREES, N_FOLDS, TOGETHER, Runner, label, option
 from benchmarks.study import (
@@ -27,7 +27,6 @@ from benchmarks.study import (
     Study,
     Variant,
     fit_all,
-    mean_difference,
     measured_by,
     other_seeds,
     reading_text,

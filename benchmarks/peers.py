@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.common import THREADS
+from benchmarks.differences import Floats
 from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
@@ -19,8 +19,6 @@ from rankgrove.metrics.evaluate import evaluate
 from rankgrove.testing.peers import import_peer, peer_data, peer_settings
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.predict import Scorer
-
-Floats = NDArray[np.float64]
 
 METRIC = "ndcg@10"
 _FEWEST_FEATURES = 16
@@ -224,34 +222,6 @@ def grow_in_turns(tools: Mapping[str, Tool], n_trees: int, rounds: int) -> dict[
 def ndcg_of_queries(data: Dataset, scores: Floats) -> Floats:
     """NDCG@10 of each query, NaN where it has no relevant document."""
     return evaluate(data, scores, METRIC, n_jobs=THREADS).per_query(METRIC)
-
-
-class Difference(NamedTuple):
-    """A mean difference of paired values: its standard error, 95 % interval and p-value."""
-
-    mean: float
-    error: float
-    low: float
-    high: float
-    p_value: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.4f} ± {self.error:.4f}"
-
-
-def paired_difference(ours: Floats, theirs: Floats) -> Difference:
-    """Ours less theirs, with the paired t-test; pairs that lack a value are left out."""
-    from scipy import stats
-
-    differences = (ours - theirs)[~np.isnan(ours - theirs)]
-    n = len(differences)
-    mean = float(differences.mean())
-    error = float(differences.std(ddof=1) / np.sqrt(n))
-    if error == 0.0:
-        return Difference(mean, 0.0, mean, mean, 1.0 if mean == 0.0 else 0.0)
-    reach = float(stats.t.ppf(0.975, n - 1)) * error
-    p_value = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
-    return Difference(mean, error, mean - reach, mean + reach, p_value)
 
 
 def make_rows(rows: int, n_features: int, seed: int) -> Dataset:

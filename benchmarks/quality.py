@@ -18,17 +18,20 @@ limit_threads()
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
 from benchmarks import quality_objectives  # noqa: E402
-from benchmarks.peers import (  # noqa: E402
-    CatBoost,
+from benchmarks.differences import (  # noqa: E402
     Difference,
     Floats,
+    mean_difference,
+    paired_difference,
+)
+from benchmarks.peers import (  # noqa: E402
+    CatBoost,
     LightGBM,
     Rankgrove,
     Settings,
     Tool,
     XGBoost,
     ndcg_of_queries,
-    paired_difference,
 )
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
 from benchmarks.study import (  # noqa: E402
@@ -37,7 +40,6 @@ from benchmarks.study import (  # noqa: E402
     SHARE,
     VARIANTS,
     defaults_page,
-    mean_difference,
     mean_over_seeds,
     study_defaults,
     synthetic_split,
@@ -83,8 +85,7 @@ def compare_tools(splits: Sequence[Split], n_trees: int, seeds: Iterable[int]) -
 
 
 def cells_of(difference: Difference) -> list[str]:
-    interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
-    return [f"{difference.mean:+.4f}", interval, f"{difference.p_value:.3f}"]
+    return [f"{difference.mean:+.4f}", difference.interval, f"{difference.p_value:.3f}"]
 
 
 def quality_of(name: str, values: Mapping[str, Floats], n_folds: int, n_seeds: int) -> str:

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.differences import Floats
 from benchmarks.real_data import Split
 from rankgrove.data.dataset import Dataset
 from rankgrove.estimators.ranker import Ranker
+from rankgrove.experiments.paper.cells import convert_labels
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.testing.peers import (
     PEERS,
@@ -32,7 +33,6 @@ from rankgrove.testing.peers import (
     peer_settings,
 )
 
-Floats = NDArray[np.float64]
 Sets = Mapping[str, Sequence[Split]]
 
 N_TREES, LEARNING_RATE, PATIENCE, N_LEAVES, DEPTH = 500, 0.05, 50, 31, 6
@@ -242,11 +242,8 @@ def mark_of(candidate: Candidate, n_trees: int, data: int, code: str) -> str:
 
 def relabel(data: Dataset, labels: str, top: int) -> Dataset:
     """The same documents with the labels that a loss asks for."""
-    if labels == "binary":
-        return replace(data, labels=(data.labels > 0).astype(data.labels.dtype))
-    if labels == "chances":
-        return replace(data, labels=(data.labels / top).astype(data.labels.dtype))
-    return data
+    as_for = {"binary": "MAP", "chances": "ERR", "grades": "NDCG@10"}[labels]
+    return replace(data, labels=convert_labels(as_for, data.labels, top))
 
 
 def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:

@@ -7,7 +7,6 @@ JSON lines: an interrupted run goes on where it was, and only what is missing is
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import subprocess
 import sys
@@ -17,17 +16,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import limit_threads, report, table
+from benchmarks.common import KeptLines, limit_threads, report, table
 
 limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
 from benchmarks import quality_fits as fits  # noqa: E402
-from benchmarks.peers import Difference, paired_difference  # noqa: E402
-from benchmarks.quality_fits import METRICS, Candidate, Floats, Sets, Task, our_name  # noqa: E402
+from benchmarks.differences import (  # noqa: E402
+    Difference,
+    Floats,
+    mean_difference,
+    paired_difference,
+)
+from benchmarks.quality_fits import METRICS, Candidate, Sets, Task, our_name  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
-from benchmarks.study import mean_difference  # noqa: E402
 from rankgrove.experiments.compare.significance import holm  # noqa: E402
 
 COMMAND = "python -m benchmarks.quality --objectives all"
@@ -79,25 +82,19 @@ def tasks_of(
 
 
 class Results:
-    """A file of JSON lines, one a fit; a line that an interrupt cut short is passed over."""
+    """Fits that are done, kept in a file."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.found = path, dict[Task, dict[str, Any]]()
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            self.found[Task(*(record[name] for name in Task._fields))] = record
+        self._file, self.found = KeptLines(path, Task._fields), dict[Task, dict[str, Any]]()
+        for record in self._file.records:
+            self._keep(record)
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        self.found[Task(*(record[name] for name in Task._fields))] = record
 
     def add(self, record: dict[str, Any]) -> None:
-        self.found[Task(*(record[name] for name in Task._fields))] = record
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
-            end = file.tell()
-            file.seek(max(end - 1, 0))
-            cut_short = end > 0 and file.read() != b"\n"
-            file.write(b"\n" * cut_short + json.dumps(record).encode() + b"\n")
+        self._keep(record)
+        self._file.add(record)
 
 
 def compute(tasks: Sequence[Task], sets: Sets, results: Results, n_workers: int) -> list[str]:

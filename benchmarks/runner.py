@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.study import STOP_SHARE, Job, Store, Study, Variant, is_default, jobs_of
+from benchmarks.study import (
+    STOP_SHARE,
+    Job,
+    Store,
+    Study,
+    Variant,
+    in_one_list,
+    is_default,
+    jobs_of,
+)
 
 N_FOLDS, MOST_TREES, RATE, PATIENCE = 5, 500, 0.05, 50
 TOGETHER = "together"
@@ -44,9 +53,7 @@ class Runner:
             for title, base in full.items()
             for variant in (Variant("the", "defaults"), *variants[title])
             if variant.factor == "the" or not is_default(variant, base)
-            for runs in jobs_of(base, variant, self.folds, self.seeds).values()
-            for of_seed in runs
-            for job in of_seed
+            for job in in_one_list(jobs_of(base, variant, self.folds, self.seeds))
         ]
         self.run(jobs, self.store)
         return {

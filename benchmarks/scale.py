@@ -19,8 +19,8 @@ limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
+from benchmarks.differences import Floats, paired_difference  # noqa: E402
 from benchmarks.peers import (  # noqa: E402
-    Floats,
     LightGBM,
     Rankgrove,
     Settings,
@@ -28,7 +28,6 @@ from benchmarks.peers import (  # noqa: E402
     grow_in_turns,
     make_rows,
     ndcg_of_queries,
-    paired_difference,
 )
 from rankgrove.boosting.loop import Training  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402

@@ -13,7 +13,7 @@ limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
-from benchmarks.peers import Floats  # noqa: E402
+from benchmarks.differences import Floats  # noqa: E402
 from rankgrove.experiments.compare.significance import (  # noqa: E402
     bootstrap,
     paired_t,

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.common import THREADS, commit, machine, table
-from benchmarks.peers import METRIC, Difference, Floats, ndcg_of_queries, paired_difference
+from benchmarks.common import THREADS, KeptLines, commit, machine, table
+from benchmarks.differences import Difference, Floats, mean_difference, paired_difference
+from benchmarks.peers import METRIC, ndcg_of_queries
 from benchmarks.real_data import Split, as_five_folds, read_sets
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
@@ -127,29 +128,18 @@ class Outcome:
         self.n_trees = [fitted.n_trees for folds in runs for fitted in folds]
 
 
-def mean_difference(pairs: Iterable[tuple[Floats, Floats]]) -> Difference:
-    """The mean over data sets of ours less theirs, with Welch's test: all sets weigh the same."""
-    from scipy import stats
+# For each data set, by seed and fold.
+Jobs = dict[str, list[list[Job]]]
 
-    differences, squares, fourths = [], 0.0, 0.0
-    for ours, theirs in pairs:
-        difference = paired_difference(ours, theirs)
-        differences.append(difference.mean)
-        squares += difference.error**2
-        fourths += difference.error**4 / (int((~np.isnan(ours - theirs)).sum()) - 1)
-    mean, error = float(np.mean(differences)), float(np.sqrt(squares)) / len(differences)
-    if error == 0.0:
-        return Difference(mean, 0.0, mean, mean, 1.0 if mean == 0.0 else 0.0)
-    freedom = squares**2 / fourths
-    reach = float(stats.t.ppf(0.975, freedom)) * error
-    p_value = 2 * float(stats.t.sf(abs(mean) / error, freedom))
-    return Difference(mean, error, mean - reach, mean + reach, p_value)
+
+def in_one_list(jobs: Jobs) -> list[Job]:
+    return [job for runs in jobs.values() for of_seed in runs for job in of_seed]
 
 
 def jobs_of(
     base: Mapping[str, Any], variant: Variant, folds: Mapping[str, int], seeds: Iterable[int]
-) -> dict[str, list[list[Job]]]:
-    """The fits of a variant: for each data set, by seed and fold."""
+) -> Jobs:
+    """The fits of a variant."""
     values = {**base, **variant.values}
     firsts = [variant.first_seed + seed for seed in seeds]
     return {
@@ -188,12 +178,17 @@ class Study:
         self.base, self.quiet = base or BASE, quiet
         self.default = self._run(Variant("the", "defaults"))
         self.outcomes = [
-            self.default if is_default(variant, self.base) else self._run(variant)
-            for variant in variants
+            self.default if self.is_default(variant) else self._run(variant) for variant in variants
         ]
 
+    def is_default(self, variant: Variant) -> bool:
+        return is_default(variant, self.base)
+
+    def jobs_of(self, variant: Variant) -> Jobs:
+        return jobs_of(self.base, variant, self.folds, self.seeds)
+
     def _run(self, variant: Variant) -> dict[str, Outcome]:
-        jobs = jobs_of(self.base, variant, self.folds, self.seeds)
+        jobs = self.jobs_of(variant)
         found = {
             name: Outcome([[self.fit(job) for job in folds] for folds in runs])
             for name, runs in jobs.items()
@@ -324,34 +319,15 @@ def defaults_page(study: Study, command: str) -> str:
     )
 
 
-_ENTRY = {"key", "n_trees", "seconds", "values"}
-
-
 class Store:
-    """Fits that are done, in a file of JSON lines, so that an interrupted run goes on."""
+    """Fits that are done, kept in a file, so that an interrupted run goes on."""
 
     def __init__(self, path: Path | None, version: str) -> None:
-        self.path, self.version = path, version
-        self._done: dict[str, Fitted] = {}
-        self.seconds = 0.0
-        if path is None or not path.exists():
-            return
-        foreign = f"{path} must be a file of kept fits. Got another: name a new one."
-        whole = path.read_bytes()
-        # A run that was interrupted while it wrote leaves half a line.
-        kept = whole[: whole.rfind(b"\n") + 1]
-        for line in kept.decode().splitlines():
-            entry = json.loads(line)
-            if not isinstance(entry, dict) or entry.keys() != _ENTRY:
-                raise SystemExit(
-                    f"{path} must be a file of kept fits. Got another: name a new one."
-                )
+        self.version, self._done, self.seconds = version, dict[str, Fitted](), 0.0
+        self._file = KeptLines(path, ("key", "n_trees", "seconds", "values"))
+        for entry in self._file.records:
             values = np.array(entry["values"], dtype=np.float64)  # None becomes NaN
             self._keep(entry["key"], Fitted(values, entry["n_trees"]), entry["seconds"])
-        if whole and not kept:
-            raise SystemExit(foreign)
-        if len(kept) < len(whole):
-            path.write_bytes(kept)
 
     def _keep(self, key: Mapping[str, Any], fitted: Fitted, seconds: float) -> None:
         if key["commit"] == self.version:
@@ -369,12 +345,9 @@ class Store:
     def add(self, job: Job, fitted: Fitted, seconds: float) -> None:
         key = json.loads(job.key(self.version))
         self._keep(key, fitted, seconds)
-        if self.path is not None:
-            values = [None if np.isnan(value) else float(value) for value in fitted.values]
-            entry = {"key": key, "n_trees": fitted.n_trees, "seconds": round(seconds, 3),
-                     "values": values}  # fmt: skip
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+        values = [None if np.isnan(value) else float(value) for value in fitted.values]
+        self._file.add({"key": key, "n_trees": fitted.n_trees, "seconds": round(seconds, 3),
+                        "values": values})  # fmt: skip
 
 
 def fit_and_stop(train: Dataset, vali: Dataset, values: Mapping[str, Any], seed: int) -> Fitted:

@@ -31,6 +31,7 @@ limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
+from benchmarks.differences import paired_difference  # noqa: E402
 from benchmarks.peers import (  # noqa: E402
     CatBoost,
     LightGBM,
@@ -41,7 +42,6 @@ from benchmarks.peers import (  # noqa: E402
     grow_in_turns,
     make_rows,
     ndcg_of_queries,
-    paired_difference,
 )
 from rankgrove._jit import cycles, kernel  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402

@@ -21,7 +21,7 @@ from benchmarks.networks import (
     networks_page,
     results_of,
 )
-from benchmarks.study import Fitted, Store
+from benchmarks.study import Fitted, Store, in_one_list
 
 from rankgrove.training.network_parameters import NetworkParameters
 
@@ -36,7 +36,7 @@ def filled_store(gains):
     jobs = [*jobs_of_study(FIRST, [*ALONE, *TOGETHER], FOLDS, SEEDS),
             *jobs_of_study(ranknet, [CHOSEN], FOLDS, SEEDS)]  # fmt: skip
     for title in MODELS:
-        jobs += [j for runs in jobs_of_test(title, FOLDS, SEEDS).values() for s in runs for j in s]
+        jobs += in_one_list(jobs_of_test(title, FOLDS, SEEDS))
     for job in store.missing(jobs):
         random = np.random.default_rng([list(FOLDS).index(job.name), job.fold])
         values = 0.5 + 0.1 * random.standard_normal(50)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.peers import paired_difference
+from benchmarks.differences import mean_difference, paired_difference
 from benchmarks.real_data import Split
 from benchmarks.study import (
     VARIANTS,
@@ -17,7 +17,6 @@ from benchmarks.study import (
     fit_and_stop,
     is_default,
     jobs_of,
-    mean_difference,
     other_seeds,
     reading_text,
     study_defaults,
