@@ -83,6 +83,8 @@ def _integrate(network: nn.Module, reference: Floats, inputs: Floats) -> Floats:
     steps = inputs - reference
     total = np.zeros_like(steps)
     ends = _scores(network, np.vstack([reference, inputs]))
+    if not np.isfinite(ends).all():
+        raise ParameterError("a network must give finite scores to be explained. Got others.")
     change = ends[1:] - ends[0]
     sizes = np.maximum(1.0, np.maximum(np.abs(ends[1:]), abs(ends[0])))
     # Intervals of the ways from the reference to each row: whose, from where to where, and F there.
