@@ -19,7 +19,7 @@ def test_marked_message_keeps_its_marks_within_another():
     inner = DataError(f"pass {parameter('n_features', 16)}.")
     outer = DataError(f"train.txt: {inner.marked}")
     assert str(outer) == "train.txt: pass n_features=16."
-    assert outer.told(lambda mark: f"<{mark}>") == "train.txt: pass <n_features=16>."
+    assert outer.told(lambda *mark: f"<{mark}>") == "train.txt: pass <('n_features', '16')>."
 
 
 @pytest.mark.parametrize(

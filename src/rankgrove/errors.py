@@ -19,7 +19,7 @@ from typing import Any
 
 # What stands between these is said in another way on the command line. No text has them.
 _OPEN, _CLOSE = "\x02", "\x03"
-WORDS = ("None", "True", "False")
+_WORDS = ("None", "True", "False")
 _MARKED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 
@@ -36,13 +36,22 @@ class RankgroveError(Exception):
         super().__init__(_MARKED.sub(r"\1", message))
         self.marked = message
 
-    def told(self, render: Callable[[str], str]) -> str:
-        """The message with each mark as `render` has it.
+    def told(self, render: Callable[[str, str | None], str]) -> str:
+        """The message with each marked parameter, and its value if it has one, as `render` says.
 
-        >>> ParameterError(f"{parameter('max_depth')} must be 1 or more.").told(str.upper)
-        'MAX_DEPTH must be 1 or more.'
+        None, True and False, which are marked too, are in lower case: so one writes them in a file
+        or on a command line.
+
+        >>> error = ParameterError(f"pass {parameter('max_depth', 3)}, or {word(None)}.")
+        >>> error.told(lambda name, value: f"{name} of {value}")
+        'pass max_depth of 3, or none.'
         """
-        return _MARKED.sub(lambda mark: render(mark[1]), self.marked)
+
+        def rendered(mark: re.Match[str]) -> str:
+            name, _, value = mark[1].partition("=")
+            return name.lower() if name in _WORDS else render(name, value or None)
+
+        return _MARKED.sub(rendered, self.marked)
 
 
 class DataError(RankgroveError, ValueError):
@@ -82,7 +91,7 @@ class ParameterError(RankgroveError, ValueError):
         'max_depth'
         """
         names = (mark.partition("=")[0] for mark in _MARKED.findall(self.marked))
-        return next((name for name in names if name not in WORDS), None)
+        return next((name for name in names if name not in _WORDS), None)
 
 
 class MissingExtraError(RankgroveError, ImportError):

@@ -150,7 +150,7 @@ def test_parameters_in_messages_become_options():
     options |= {"document_ids": "--document-ids"}
 
     def shown(message):
-        return DataError(message).told(lambda mark: _in_options(mark, options))
+        return DataError(message).told(lambda *marked: _in_options(options, *marked))
 
     assert shown(f"pass {parameter('split_queries', 'group')}.") == "pass --split-queries group."
     assert shown(f"with {parameter('document_ids', True)}.") == "with --document-ids."

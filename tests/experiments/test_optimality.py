@@ -173,7 +173,7 @@ def test_calls_that_make_no_sense_are_refused(data, model):
     found = is_local_maximum(model, data, **FEW)
     with pytest.raises(ParameterError, match="direction must be a whole number, from 0 to 21"):
         found.along(22)
-    with pytest.raises(ParameterError, match="direction must be a finite number a weight"):
+    with pytest.raises(ParameterError, match="direction must be a finite number per weight"):
         found.along([1.0, 2.0])
     with pytest.raises(ParameterError, match="steps must be finite and rise"):
         found.along(0, [1.0, 0.0])

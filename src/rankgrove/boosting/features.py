@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankgrove.errors import ParameterError, unknown_name, whole_number
+from rankgrove.errors import parameter, refusal, unknown_name, whole_number
 
 
 def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[str]) -> list[int]:
@@ -20,13 +20,13 @@ def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[st
     for feature in chosen:
         if isinstance(feature, str):
             if feature not in feature_names:
-                raise unknown_name(f"a feature of {name}", feature, feature_names)
+                raise unknown_name(f"a feature of {parameter(name)}", feature, feature_names)
             numbers.append(feature_names.index(feature))
         else:
-            whole_number(f"a feature of {name}", feature, 0, len(feature_names) - 1)
+            whole_number(f"a feature of {parameter(name)}", feature, 0, len(feature_names) - 1)
             numbers.append(int(feature))
     if len(set(numbers)) != len(numbers):
-        raise ParameterError(f"{name} must name a feature once. Got one twice in {list(chosen)}.")
+        raise refusal(name, "name a feature once", got=f"one twice in {list(chosen)}")
     return numbers
 
 
@@ -43,15 +43,12 @@ def monotone_signs(
     else:
         values = list(monotone)
         if len(values) != len(feature_names):
-            raise ParameterError(
-                f"monotone must have one entry a feature, {len(feature_names)}, or be a mapping. "
-                f"Got {len(values)} entries."
-            )
+            rule = f"have one entry per feature, {len(feature_names)}, or be a mapping"
+            raise refusal("monotone", rule, got=f"{len(values)} entries")
         numbers = list(range(len(values)))
     for number, sign in zip(numbers, values, strict=True):
         if sign not in (-1, 0, 1):
-            raise ParameterError(
-                f"monotone must be 1, -1 or 0. Got {sign!r} for {feature_names[number]}."
-            )
+            got = f"{sign!r} for {feature_names[number]}"
+            raise refusal("monotone", "be 1, -1 or 0", got=got)
         signs[number] = sign
     return signs

@@ -10,7 +10,7 @@ import typer
 
 from rankgrove.cli.console import count, show, show_json, warn
 from rankgrove.cli.options import Json, Reading, takes_reading
-from rankgrove.errors import ParameterError
+from rankgrove.errors import parameter, refusal
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -49,8 +49,8 @@ def convert(
     options: dict[str, Any] = {"index_base": out_index_base, "absent": out_absent}
     given = {name: value for name, value in options.items() if value is not None}
     if given and format_of(target) != "letor":
-        named = " and ".join(f"--out-{name.replace('_', '-')}" for name in given)
-        raise ParameterError(f"{named} must be used with a LETOR file OUT. Got '{target}'.")
+        named = " and ".join(parameter(f"out_{name}") for name in given)
+        raise refusal(named, "be used with a LETOR file OUT", str(target))
     data = reading.read(source)
     write_data(data, target, n_jobs=reading.n_jobs, **given)
     lost = losses(data, target)

@@ -31,7 +31,7 @@ from rankgrove.cli.score import score
 from rankgrove.cli.train import train
 from rankgrove.cli.tune import tune
 from rankgrove.cli.warmup import warmup
-from rankgrove.errors import WORDS, ParameterError, RankgroveError
+from rankgrove.errors import ParameterError, RankgroveError
 
 # The base of all that is wrong with a command line; Typer does not export it by name.
 _UsageError: Any = typer.BadParameter.__base__
@@ -151,7 +151,7 @@ def _explain(error: BaseException, called: str, options: Mapping[str, str]) -> i
         return _fail(f"{message}{end} See '{called} --help'.", MISUSED)
     if isinstance(error, RankgroveError):
         code = MISUSED if isinstance(error, ParameterError) else FAILED
-        return _fail(error.told(lambda mark: _in_options(mark, options)), code)
+        return _fail(error.told(lambda *marked: _in_options(options, *marked)), code)
     if isinstance(error, BrokenPipeError):
         # What is still buffered must not fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -170,11 +170,8 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _in_options(mark: str, options: Mapping[str, str]) -> str:
+def _in_options(options: Mapping[str, str], name: str, value: str | None) -> str:
     """A parameter that a message names, as the option that it is here: `--absent zero`."""
-    if mark in WORDS:
-        return mark.lower()
-    name, _, value = mark.partition("=")
     if name not in options:
-        return mark
-    return " ".join([options[name], *([] if value in ("", "True") else [value.strip("'")])])
+        return name if value is None else f"{name}={value}"
+    return options[name] if value in (None, "True") else f"{options[name]} {value.strip(chr(39))}"

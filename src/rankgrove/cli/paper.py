@@ -24,7 +24,7 @@ from rankgrove.cli.console import (
     warn,
 )
 from rankgrove.cli.options import Json
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.errors import ParameterError, parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.experiments.paper.cells import Budget, Table
@@ -124,7 +124,7 @@ def paper(
     """
     shape = "json" if json else format_
     if shape not in _FORMATS:
-        raise unknown_name("--format", shape, _FORMATS)
+        raise unknown_name(parameter("format_"), shape, _FORMATS)
     if list_:
         _show_list(shape)
         return
@@ -133,13 +133,13 @@ def paper(
     from rankgrove.experiments.paper.runs import Plan, Source, figures_of
 
     if empty not in EMPTY:
-        raise unknown_name("--empty", empty, EMPTY)
+        raise unknown_name(parameter("empty"), empty, EMPTY)
     tables = parse_tables(table)
     places, to_run = directories or [], [one for one in tables if one.kind != "sizes"]
     if to_run and not places:
-        raise ParameterError("DIR must be given, or --list. Got neither.")
+        raise ParameterError(f"DIR must be given, or {parameter('list_')}. Got neither.")
     if set_name is not None and len(places) > 1:
-        raise ParameterError("--set must be used with one DIR. Got several.")
+        raise refusal("set_name", "be used with one DIR", got="several")
     known = None if set_name is None else find_benchmark(set_name)
     numbers = None if folds is None else _numbers(folds)
     chosen = _names(algorithms), _names(metrics), _peers() if peers else ()
@@ -160,7 +160,7 @@ def _names(text: str | None) -> list[str] | None:
 def _numbers(text: str) -> list[int]:
     names = _names(text) or []
     if not all(name.isascii() and name.isdigit() for name in names):
-        raise ParameterError(f"--folds must be numbers with commas between, as 1,2. Got {text!r}.")
+        raise refusal("folds", "be numbers with commas between, as 1,2", text)
     return [int(name) for name in names]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import ParameterError, is_number, whole_number
+from rankgrove.errors import ParameterError, is_number, refusal, whole_number
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -35,21 +35,21 @@ def make_folds(data: Dataset, folds: Any, seed: int = 0) -> list[Fold]:
                 warnings.filterwarnings("ignore", message="The groups parameter is ignored")
                 folds = list(folds.split(data.features, data.labels, groups=data.qid))
         except ValueError as error:
-            raise ParameterError(f"folds must fit the data. Got: {error}") from None
+            raise refusal("folds", "fit the data", got=str(error).rstrip(".")) from None
     if not isinstance(folds, Iterable) or isinstance(folds, str):
-        raise ParameterError(
-            f"folds must be a number, a splitter of scikit-learn or pairs of row numbers. Got "
-            f"{type(folds).__name__}."
-        )
+        rule = "be a number, a splitter of scikit-learn or pairs of row numbers"
+        raise refusal("folds", rule, got=type(folds).__name__)
     pairs = [_fold_from_rows(data, number, pair) for number, pair in enumerate(folds, start=1)]
     times = np.zeros(n_queries, dtype=np.int64)
     for _, test in pairs:
         times[test] += 1
     if np.any(times != 1):
         query = int((times != 1).argmax())
-        raise ParameterError(
-            f"folds must test each query once. Got query {data.query_ids[query]} tested "
-            f"{times[query]} times: use GroupKFold, or a number of folds."
+        raise refusal(
+            "folds",
+            "test each query once",
+            got=f"query {data.query_ids[query]} tested {times[query]} times",
+            advice="use GroupKFold, or a number of folds",
         )
     return pairs
 
@@ -73,10 +73,13 @@ def _fold_from_rows(data: Dataset, number: int, pair: Any) -> Fold:
         found, counts = np.unique(queries, return_counts=True)
         cut = counts != data.group[found]
         if cut.any():
-            raise ParameterError(
-                f"folds must not cut a query in two. Fold {number} has {counts[cut][0]} of "
-                f"{data.group[found[cut][0]]} documents of query {data.query_ids[found[cut][0]]} "
-                f"to {side} on: use GroupKFold with the query ids as groups."
+            query = found[cut][0]
+            raise refusal(
+                "folds",
+                "not cut a query in two",
+                got=f"{counts[cut][0]} of the {data.group[query]} documents of query "
+                f"{data.query_ids[query]} to {side} on in fold {number}",
+                advice="use GroupKFold with the query ids as groups",
             )
         sides.append(found)
     both = np.intersect1d(sides[0], sides[1])

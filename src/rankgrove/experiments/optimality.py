@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.matrix import features_of
-from rankgrove.errors import DataError, ParameterError, is_number, refusal, whole_number
+from rankgrove.errors import DataError, is_number, refusal, whole_number
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import evaluate
@@ -128,7 +128,7 @@ class Optimality:
             steps = np.linspace(-4.0, 4.0, 41) * self.step
         at = as_floats(steps, "steps", np.float64)
         if not np.isfinite(at).all() or np.any(np.diff(at) <= 0):
-            raise ParameterError("steps must be finite and rise. Got others.")
+            raise refusal("steps", "be finite and rise", got="others")
         lines = self._lines
         if isinstance(direction, (int, np.integer)) and not isinstance(direction, bool):
             number = whole_number("direction", direction, 0, self.n_directions - 1)
@@ -136,9 +136,8 @@ class Optimality:
         else:
             vector = as_floats(direction, "direction", np.float64)
             if vector.shape != (lines.n_weights,) or not np.isfinite(vector).all():
-                raise ParameterError(
-                    f"direction must be a finite number a weight, {lines.n_weights}. Got others."
-                )
+                rule = f"be a finite number per weight, {lines.n_weights}"
+                raise refusal("direction", rule, got="others")
         values = lines.measure(self.metric, [step * vector for step in at])
         return Curve(at, values, ("step", str(self.metric)), mark=0.0)
 
@@ -216,7 +215,7 @@ def is_local_maximum(
     (0.5, False, 0.5)
     """
     if not isinstance(data, Dataset):
-        raise ParameterError(f"data must be a Dataset. Got {type(data).__name__}.")
+        raise refusal("data", "be a Dataset", got=type(data).__name__)
     for name, value in (("delta", delta), ("p0", p0)):
         if not is_number(value) or not 0 < value < 1:
             raise refusal(name, "be a number between 0 and 1", value)
@@ -233,10 +232,8 @@ def is_local_maximum(
     elif isinstance(model, tuple) and len(model) == 2 and callable(model[1]):
         lines = _WeightLines(model[0], model[1], data, n_jobs)
     else:
-        raise ParameterError(
-            f"model must be a Model, or weights and a function from weights to scores. Got "
-            f"{type(model).__name__}."
-        )
+        rule = "be a Model, or weights and a function from weights to scores"
+        raise refusal("model", rule, got=type(model).__name__)
     n_directions = directions_needed(delta, p0)
     value = float(lines.measure(chosen, [np.zeros(lines.n_weights)])[0])
     values = np.empty(n_directions)

@@ -23,7 +23,7 @@ from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
-from rankgrove.errors import ParameterError
+from rankgrove.errors import refusal
 from rankgrove.metrics.base import Rankings
 from rankgrove.metrics.forms import PRODUCT
 from rankgrove.metrics.spec import parse_metric
@@ -97,10 +97,8 @@ class PreferenceForces(Forces):
             rankings = Rankings(nothing, nothing, data.offsets, n_jobs=n_jobs)
             form = parse_metric(objective.metric).form_of_pairs(rankings, objective.truncation)
             if form is None or form.kind != PRODUCT:
-                raise ParameterError(
-                    f"metric must be one with discounts, as dcg, to train from preferences. Got "
-                    f"{objective.metric}."
-                )
+                rule = "be one with discounts, as dcg, to train from preferences"
+                raise refusal("metric", rule, got=str(objective.metric))
             discounts, depth = form.discounts, form.depth
         pair_weights = preferences.weight
         if data.document_weights is not None:
@@ -156,9 +154,11 @@ def prepare_preferences(
         or objective.noise != "none"
         or objective.neighbours != "all"
     ):
-        raise ParameterError(
-            f"objective must be rankmart or lambdamart, without noise and with all neighbours, to "
-            f"train from preferences. Got {objective.name}."
+        raise refusal(
+            "objective",
+            "be rankmart or lambdamart, without noise and with all neighbours, to train from "
+            "preferences",
+            got=objective.name,
         )
     preferences.check(data)
     return PreferenceForces(objective, data, preferences, n_jobs)

@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
-from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
+from rankgrove.errors import (
+    DataError,
+    ParameterError,
+    parameter,
+    refusal,
+    unknown_name,
+    whole_number,
+)
 from rankgrove.experiments.combine.alpha_steps import TwoRankers
 from rankgrove.experiments.combine.best_alpha import ROUNDING, find_best_alpha
 from rankgrove.experiments.combine.curve import Curve
@@ -206,9 +213,9 @@ def combine(
     """
     _check_data(data)
     if method not in METHODS:
-        raise unknown_name("method", str(method), METHODS)
+        raise unknown_name(parameter("method"), str(method), METHODS)
     if not isinstance(candidates, Mapping) or len(candidates) < 2:
-        raise ParameterError("candidates must be two or more rankers by name. Got fewer.")
+        raise refusal("candidates", "be two or more rankers by name", got="fewer")
     if parameters and method == "sweep":
         raise refusal(
             "parameters", "be used with method='linear' or 'lambdamart'", got="method='sweep'"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, refusal
 from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.comparison import (
     Change,
@@ -93,7 +93,7 @@ def compare(
     elif qid is not None or group is not None:
         raise DataError("qid and group must not be given with a Dataset, which has its own.")
     if not isinstance(candidates, Mapping) or not candidates:
-        raise ParameterError("candidates must be a mapping with at least one name. Got none.")
+        raise refusal("candidates", "be a mapping with at least one name", got="none")
     if baseline is not None:
         check_one_of("baseline", baseline, candidates)
     slicings = {} if slices is None else make_slicings(data, slices)

@@ -10,7 +10,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankgrove.errors import DataError, ParameterError, is_number, unknown_name, whole_number
+from rankgrove.errors import (
+    DataError,
+    ParameterError,
+    is_number,
+    refusal,
+    unknown_name,
+    whole_number,
+)
 from rankgrove.experiments.compare import significance, tables
 from rankgrove.experiments.compare.measured import Measured, align, naming
 from rankgrove.experiments.compare.significance import check_one_of
@@ -62,7 +69,7 @@ class Method:
         for name in ("level", "confidence"):
             value = getattr(self, name)
             if not (is_number(value) and 0 < value < 1):
-                raise ParameterError(f"{name} must be a number above 0 and below 1. Got {value!r}.")
+                raise refusal(name, "be a number above 0 and below 1", value)
         whole_number("rounds", self.rounds, 1)
         whole_number("seed", self.seed, 0, 2**64 - 1)
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.matrix import base_of, features_of
-from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.experiments import tables
 from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.compare import DEFAULT_METRICS, score_candidates
@@ -229,7 +229,7 @@ def generalisation_gap(
     parts = {"train": train, "test": test}
     for part, data in parts.items():
         if not isinstance(data, Dataset):
-            raise ParameterError(f"{part} must be a Dataset. Got {type(data).__name__}.")
+            raise refusal(part, "be a Dataset", got=type(data).__name__)
     loaded = {str(name): _load(candidate) for name, candidate in named.items()}
     scores = {
         part: score_candidates(data, {n: _side(n, c, part) for n, c in loaded.items()}, n_jobs)

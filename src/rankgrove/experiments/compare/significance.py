@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove._jit.hashing import mix
 from rankgrove.data.dataset import as_floats
-from rankgrove.errors import DataError, ParameterError, is_number, unknown_name, whole_number
+from rankgrove.errors import DataError, is_number, parameter, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Floats
 
 Alternative = Literal["greater", "less", "two-sided"]
@@ -443,7 +443,7 @@ def _draw_means(terms, seed, first, last, out):
 def check_one_of(what: str, name: Any, known: Iterable[str]) -> None:
     """Refuse a name that is none of these, with the nearest one."""
     if name not in (names := list(known)):
-        raise unknown_name(what, str(name), names)
+        raise unknown_name(parameter(what), str(name), names)
 
 
 def _sign_of(alternative: Any) -> float:
@@ -457,7 +457,7 @@ def _check_rounds(rounds: Any, seed: Any) -> tuple[int, int]:
 
 def _check_level(level: Any) -> None:
     if not (is_number(level) and 0 < level < 1):
-        raise ParameterError(f"level must be a number above 0 and below 1. Got {level!r}.")
+        raise refusal("level", "be a number above 0 and below 1", level)
 
 
 def _refuse_infinite(values: Floats) -> None:

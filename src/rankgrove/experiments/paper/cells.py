@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.errors import ParameterError, unknown_name, whole_number
+from rankgrove.errors import ParameterError, parameter, refusal, unknown_name, whole_number
 from rankgrove.experiments.tune.tune import Sampler, check_sampler
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.testing.peers import PEERS
@@ -183,10 +183,10 @@ def parse_tables(text: str) -> list[Table]:
         elif name:
             names.append(name)
     if not names:
-        raise ParameterError("table must name at least one table, as 2 or 4-9. Got none.")
+        raise refusal("table", "name at least one table, as 2 or 4-9", got="none")
     for name in names:
         if name not in TABLES:
-            raise unknown_name("table", name, TABLES)
+            raise unknown_name(parameter("table"), name, TABLES)
     return [TABLES[name] for name in dict.fromkeys(names)]
 
 
