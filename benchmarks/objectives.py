@@ -20,7 +20,7 @@ limit_threads()
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
 from benchmarks.peers import CatBoost, Rankgrove, Settings, make_rows  # noqa: E402
-from rankgrove.boosting.loop import Training  # noqa: E402
+from rankgrove.boosting.loop import Boosting  # noqa: E402
 from rankgrove.boosting.parameters import Parameters  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402
 
@@ -124,7 +124,7 @@ class Ours(Rankgrove):
     """An objective of Rankgrove, with the seconds a tree of its forces alone, by round."""
 
     def __init__(self, data: Dataset, parameters: Parameters) -> None:
-        self.training = Training(data, {}, parameters, n_jobs=THREADS)
+        self.training = Boosting(data, {}, parameters, n_jobs=THREADS)
         self.forces: list[float] = []
 
     def grow(self, n_trees: int) -> float:

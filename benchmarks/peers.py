@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.common import THREADS
 from benchmarks.differences import Floats
-from rankgrove.boosting.loop import Training
+from rankgrove.boosting.loop import Boosting
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.synthetic import make_web_search
@@ -61,7 +61,7 @@ class Rankgrove:
     every = 1
 
     def __init__(
-        self, data: Dataset, settings: Settings, make: Callable[..., Training] = Training,
+        self, data: Dataset, settings: Settings, make: Callable[..., Boosting] = Boosting,
         **parameters: Any,
     ) -> None:  # fmt: skip
         given = {name: value for name, value in vars(settings).items() if value is not None}
@@ -76,9 +76,11 @@ class Rankgrove:
         return encode(data.features, bins, THREADS, by_feature=True)
 
     def grow(self, n_trees: int) -> float:
-        goal = len(self.training.trees) + n_trees
         start = time.perf_counter()
-        self.training.run([lambda training: len(training.trees) >= goal])
+        for _ in range(n_trees):
+            if not self.training.is_stuck:
+                self.training.step()
+                self.training.keep()
         return (time.perf_counter() - start) / n_trees
 
     def scores(self, data: Dataset) -> Floats:

@@ -29,7 +29,7 @@ from benchmarks.peers import (  # noqa: E402
     make_rows,
     ndcg_of_queries,
 )
-from rankgrove.boosting.loop import Training  # noqa: E402
+from rankgrove.boosting.loop import Boosting  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402
 from rankgrove.data.synthetic import make_web_search  # noqa: E402
 from rankgrove.trees.ensemble import Tree  # noqa: E402
@@ -85,16 +85,16 @@ def with_queries_of(data: Dataset, length: int) -> Dataset:
     )
 
 
-class OtherRounding(Training):
+class OtherRounding(Boosting):
     """A training run whose forces are rounded by other random numbers, and no more differs."""
 
     def __init__(self, *arguments: Any, first: int, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._first = first
 
-    def _add_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
+    def _grow_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
         # Without sampling and noise, the number of the tree is the seed of rounding only.
-        return super()._add_tree(iteration + self._first, forces, curvatures)
+        return super()._grow_tree(iteration + self._first, forces, curvatures)
 
 
 def with_heavy_weights(data: Dataset, seed: int) -> Dataset:

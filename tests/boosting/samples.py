@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
+from rankgrove.training.run import Run
+from rankgrove.training.trees import start_trees
 
 # Trees small enough to grow in no time on a few hundred documents.
 QUICK = {
@@ -52,13 +53,13 @@ def make_data(
 
 def train(data, valid=None, callbacks=(), n_jobs=1, **parameters):
     """A run, done."""
-    training = Training(data, valid or {}, Parameters(**{**QUICK, **parameters}), n_jobs=n_jobs)
-    training.run(callbacks)
-    return training
+    run = start_trees(data, valid or {}, Parameters(**{**QUICK, **parameters}), n_jobs=n_jobs)
+    return run.run(callbacks)
 
 
-def bits(ensemble):
-    """Every array of an ensemble as bytes, to compare bit for bit."""
+def bits(trees):
+    """Every array of an ensemble, or of that of a run, as bytes, to compare bit for bit."""
+    ensemble = trees.trainer.ensemble if isinstance(trees, Run) else trees
     return {name: array.tobytes() for name, array in ensemble.arrays().items()}
 
 

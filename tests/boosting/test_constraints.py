@@ -5,11 +5,8 @@ import pytest
 
 from boosting.samples import QUICK, make_data, train
 from rankgrove import Ranker
-from rankgrove.boosting.loop import Training
-from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.training.trees import make_model
 
 
 def bumpy_data(seed=0, n=1500, missing=0.0):
@@ -49,12 +46,12 @@ def test_scores_are_monotone_in_a_constrained_feature(sign, missing, options):
     data = bumpy_data(missing=missing)
     size = {"n_estimators": 25, "max_leaves": 31, "learning_rate": 0.3}
     run = train(data, **size, **options, monotone={0: sign})
-    model = make_model(run, len(run.trees))
+    model = run.make_model(run.n_steps)
     steps = np.diff(sweep(model, data, 0), axis=0) * sign
     assert steps.min() >= 0
     assert steps.max() > 0
     free = train(data, **size, **options)
-    steps = np.diff(sweep(make_model(free, 25), data, 0), axis=0)
+    steps = np.diff(sweep(free.make_model(25), data, 0), axis=0)
     assert steps.min() < 0 < steps.max()
     missing_rows = data.features[:40].copy()
     missing_rows[:, 0] = np.nan
@@ -64,7 +61,7 @@ def test_scores_are_monotone_in_a_constrained_feature(sign, missing, options):
 def test_two_features_are_constrained_each_its_own_way():
     data = bumpy_data()
     run = train(data, n_estimators=25, max_leaves=31, monotone=[1, -1, 0])
-    model = make_model(run, 25)
+    model = run.make_model(25)
     assert np.diff(sweep(model, data, 0), axis=0).min() >= 0
     assert np.diff(sweep(model, data, 1), axis=0).max() <= 0
 
@@ -108,7 +105,7 @@ def test_category_that_decides_relevance_is_learnt(n_categories, named):
                "category_smoothing": 1.0}  # fmt: skip
     run = train(data, {"train": data}, categorical=[named], **options)
     assert run.history["train"]["ndcg@10"][-1] == pytest.approx(1, abs=0.005)
-    model = make_model(run, 10)
+    model = run.make_model(10)
     probe = np.column_stack([np.zeros(n_categories), 100.0 + np.arange(n_categories)])
     scores = model.predict(probe)
     assert scores[good].mean() > scores[~good].mean() + 0.5
@@ -119,7 +116,7 @@ def test_category_that_decides_relevance_is_learnt(n_categories, named):
 
 def test_unknown_and_missing_categories_take_the_right_branch_alike():
     data, _ = category_data(12)
-    model = make_model(train(data, categorical=["shop"]), 6)
+    model = train(data, categorical=["shop"]).make_model(6)
     odd = [np.nan, 5.0, -1.0, 1e9, 100.5, 99.0]
     scores = model.predict(np.column_stack([np.zeros(len(odd)), odd]))
     assert len(np.unique(scores)) == 1
@@ -136,7 +133,7 @@ def test_more_than_255_categories_keep_the_most_frequent():
     data = Dataset.from_arrays(features, labels, group=[12] * 200)
     run = train(data, {"train": data}, categorical=[0], n_estimators=20, category_l2=0.0,
                 category_smoothing=0.0, max_categories=255, max_leaves=31)  # fmt: skip
-    model = make_model(run, 20)
+    model = run.make_model(20)
     assert len(model.schema.categories[0]) == 255
     assert set(range(200)) <= set(model.schema.categories[0])
     assert model.predict(data).tobytes() == run.scores.tobytes()
@@ -149,7 +146,7 @@ def test_missing_value_counts_as_no_category_and_trains():
     features[::5, 1] = np.nan
     holed = Dataset.from_arrays(features, data.labels, group=data.group)
     run = train(holed, categorical=[1])
-    assert make_model(run, 6).predict(holed).tobytes() == run.scores.tobytes()
+    assert run.make_model(6).predict(holed).tobytes() == run.scores.tobytes()
 
 
 @pytest.mark.parametrize("value", [7.0, np.nan])
@@ -159,7 +156,7 @@ def test_categorical_feature_of_one_value_or_none_is_never_split_by(value):
     features[:, 2] = value
     flat = Dataset.from_arrays(features, data.labels, group=data.group)
     run = train(flat, categorical=[2])
-    model = make_model(run, 6)
+    model = run.make_model(6)
     assert 2 not in model.ensemble.feature
     features[:, 2] = 12.0
     assert model.predict(features).tobytes() == run.scores.tobytes()
@@ -170,17 +167,14 @@ def test_infinite_category_is_refused_before_training():
     features = data.features.copy()
     features[3, 4] = np.inf
     with pytest.raises(DataError, match="Got infinity in feature 'f5'"):
-        Training(
-            Dataset.from_arrays(features, data.labels, group=data.group),
-            {}, Parameters(**QUICK, categorical=["f5"]),
-        )  # fmt: skip
+        train(Dataset.from_arrays(features, data.labels, group=data.group), categorical=["f5"])
 
 
 def test_max_categories_holds():
     data, _ = category_data(60)
     for most in (1, 3):
         run = train(data, categorical=[1], max_categories=most, category_smoothing=0.0)
-        sizes = np.bitwise_count(run.ensemble.category_sets).sum(axis=1)
+        sizes = np.bitwise_count(run.trainer.ensemble.category_sets).sum(axis=1)
         assert 1 <= sizes.max() <= most
 
 
@@ -199,7 +193,7 @@ def test_direction_of_missing_values_is_learnt_both_ways(good):
     first = run.trees[0]
     assert first.feature[0] == 0
     assert first.missing_left[0] == (not good)
-    scores = make_model(run, 10).predict([[np.nan, 0.0], [0.4, 0.0], [0.9, 0.0]])
+    scores = run.make_model(10).predict([[np.nan, 0.0], [0.4, 0.0], [0.9, 0.0]])
     assert scores[0] == (scores[2] if good else scores[1])
 
 
@@ -220,7 +214,7 @@ def test_missing_value_where_training_had_none_goes_with_the_majority():
     tree = run.trees[0]
     row = np.zeros((1, 6))
     row[0, tree.feature[0]] = np.nan
-    assert make_model(run, 1).predict(row)[0] == tree.value[np.argmax(tree.count)]
+    assert run.make_model(1).predict(row)[0] == tree.value[np.argmax(tree.count)]
 
 
 def test_infinities_are_values_beyond_all_others():
@@ -230,7 +224,7 @@ def test_infinities_are_values_beyond_all_others():
     features[features < -1.5] = -np.inf
     ends = Dataset.from_arrays(features, data.labels, group=data.group)
     run = train(ends)
-    model = make_model(run, 6)
+    model = run.make_model(6)
     assert model.predict(ends).tobytes() == run.scores.tobytes()
     clipped = np.clip(features, -1e30, 1e30)
     assert model.predict(clipped).tobytes() == run.scores.tobytes()

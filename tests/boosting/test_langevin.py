@@ -8,7 +8,6 @@ from rankgrove import Ranker, evaluate
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import add_normal_noise
 from rankgrove.errors import ParameterError
-from rankgrove.training.trees import make_model
 
 # Several chunks, the last one not full.
 N_DRAWS = 150_000
@@ -74,10 +73,10 @@ def test_noise_is_drawn_anew_for_each_tree_and_is_the_same_on_any_number_of_thre
     options = {"temperature": 10.0, "shrink_rate": 0.3}
     runs = [train(data, n_jobs=n_jobs, **options) for n_jobs in (1, 2, 3)]
     for other in runs[1:]:
-        assert bits(other.ensemble) == bits(runs[0].ensemble)
+        assert bits(other) == bits(runs[0])
         assert other.scores.tobytes() == runs[0].scores.tobytes()
-    assert bits(train(data, random_state=1, **options).ensemble) != bits(runs[0].ensemble)
-    assert bits(train(data, temperature=None).ensemble) == bits(train(data).ensemble)
+    assert bits(train(data, random_state=1, **options)) != bits(runs[0])
+    assert bits(train(data, temperature=None)) == bits(train(data))
     # Without any signal but noise, trees of one noise would have the same splits.
     noise_only = train(data, temperature=1e-9)
     assert len({tree.threshold.tobytes() for tree in noise_only.trees}) == 6
@@ -104,7 +103,7 @@ def test_scores_of_training_are_those_of_the_model_after_each_tree(case):
     def compare(training):
         nonlocal n_seen
         n_seen += 1
-        model = make_model(training, len(training.trees))
+        model = training.make_model(training.n_steps)
         for part, scores in (
             (data, training.scores),
             (valid, training._valid_scores["valid"]),
@@ -125,10 +124,10 @@ def test_each_later_iteration_shrinks_a_tree_once_more():
     rate, shrink = 0.3, 0.5
     data = make_data()
     options = {"learning_rate": rate, "shrink_rate": shrink}
-    whole = train(data, n_estimators=7, **options).ensemble
+    whole = train(data, n_estimators=7, **options).trainer.ensemble
     for at in range(7):
         # The same tree, as it was when it was the last one.
-        last = train(data, n_estimators=at + 1, **options).ensemble.tree(at)
+        last = train(data, n_estimators=at + 1, **options).trainer.ensemble.tree(at)
         tree = whole.tree(at)
         assert np.array_equal(tree.feature, last.feature)
         assert np.array_equal(tree.threshold, last.threshold)
@@ -158,9 +157,9 @@ def test_a_tree_follows_the_forces_at_the_scores_before_they_shrink():
 def test_no_shrinking_changes_no_bit():
     data = make_data()
     run = train(data, shrink_rate=0.0)
-    assert bits(run.ensemble) == bits(train(data).ensemble)
+    assert bits(run) == bits(train(data))
     assert [tree.value.tobytes() for tree in run.trees] == [
-        run.ensemble.tree(at).value.tobytes() for at in range(6)
+        run.trainer.ensemble.tree(at).value.tobytes() for at in range(6)
     ]
 
 
@@ -182,8 +181,8 @@ def test_model_that_early_stopping_keeps_has_the_metric_of_its_iteration(tempera
     # The prefix is not a prefix of the longer model: its trees have been shrunk less.
     run = train(data, {"valid": valid}, **options)
     assert len(run.trees) == best + 5
-    assert bits(run.ensemble_of(best)) == bits(ranker.model_.ensemble)
-    assert bits(run.ensemble_of(best)) != bits(run.ensemble.prefix(best))
+    assert bits(run.trainer.ensemble_of(best)) == bits(ranker.model_.ensemble)
+    assert bits(run.trainer.ensemble_of(best)) != bits(run.trainer.ensemble.prefix(best))
 
 
 def test_checkpoint_holds_the_model_as_it_was_and_going_on_from_it_is_refused(tmp_path):

@@ -78,14 +78,12 @@ def test_l2_documents_is_the_l2_of_so_many_documents_of_average_curvature(sampli
     l2 = 7.0 * (float(curvatures.sum()) / data.n_documents)
     one = train(data, l2_documents=7.0, **whole)
     same = train(data, l2=l2, **whole)
-    assert bits(one.ensemble) == bits(same.ensemble) != bits(train(data, **whole).ensemble)
+    assert bits(one) == bits(same) != bits(train(data, **whole))
     half = {"n_estimators": 1, "subsample": 0.5, "sampling": sampling}
     rows = rows_of_first_tree(data, sampling)
     assert 0 < len(rows) < data.n_documents
     l2 = 7.0 * (float(curvatures[rows].sum()) / len(rows))
-    assert bits(train(data, l2_documents=7.0, **half).ensemble) == bits(
-        train(data, l2=l2, **half).ensemble
-    )
+    assert bits(train(data, l2_documents=7.0, **half)) == bits(train(data, l2=l2, **half))
 
 
 def rows_of_first_tree(data, sampling):
@@ -252,4 +250,4 @@ def test_many_steps_end_where_forces_of_leaves_are_nothing():
 def test_values_of_leaves_have_the_same_bits_on_any_number_of_threads(parameters):
     data = make_data(missing=0.1)
     runs = [train(data, n_jobs=n_jobs, **parameters) for n_jobs in (1, 2, 3)]
-    assert bits(runs[0].ensemble) == bits(runs[1].ensemble) == bits(runs[2].ensemble)
+    assert bits(runs[0]) == bits(runs[1]) == bits(runs[2])

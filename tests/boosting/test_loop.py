@@ -8,13 +8,13 @@ import pytest
 
 from boosting.samples import QUICK, bits, depth_of, make_data, train, trees_of
 from rankgrove import Ranker, evaluate
-from rankgrove.boosting.history import Validation
-from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.training.trees import make_model
+from rankgrove.training.measures import MetricMeasures
+from rankgrove.training.trees import start_trees
+from rankgrove.training.validation import Validation
 from signals import handle_interrupts
 
 NO_SPLIT = "nothing to split by"
@@ -51,7 +51,7 @@ def test_history_is_the_metric_of_the_predictions_by_each_prefix_of_trees(data, 
     metrics = ["ndcg@5", "map", "err"]
     sets = {"a": valid, "b": make_data(seed=2), "train": data}
     run = train(data, sets, eval_metric=metrics, subsample=0.5)
-    model = make_model(run, 6)
+    model = run.make_model(6)
     assert list(run.history) == ["a", "b", "train"]
     for name, part in sets.items():
         for at in range(6):
@@ -61,7 +61,7 @@ def test_history_is_the_metric_of_the_predictions_by_each_prefix_of_trees(data, 
 
 
 def test_validation_does_not_change_the_trees(data, valid):
-    assert bits(train(data, {"valid": valid}).ensemble) == bits(train(data).ensemble)
+    assert bits(train(data, {"valid": valid})) == bits(train(data))
 
 
 def test_early_stopping_keeps_the_trees_up_to_the_best_of_the_first_metric_on_the_first_set(
@@ -83,21 +83,21 @@ def test_early_stopping_keeps_the_trees_up_to_the_best_of_the_first_metric_on_th
     for name in ("first", "second"):
         for metric in ("ndcg@3", "map"):
             assert ranker.history_[name][metric] == whole.history[name][metric][:n_measured]
-    assert bits(ranker.model_.ensemble) == bits(whole.ensemble.prefix(best + 1))
+    assert bits(ranker.model_.ensemble) == bits(whole.trainer.ensemble.prefix(best + 1))
 
 
 def test_early_stopping_that_never_comes_still_keeps_the_best_only(data, valid):
     run = train(data, {"valid": valid}, n_estimators=12, early_stopping_rounds=50)
     curve = run.history["valid"]["ndcg@10"]
     assert len(run.trees) == 12
-    assert run.kept_trees() == int(np.argmax(curve)) + 1
+    assert run.kept_steps() == int(np.argmax(curve)) + 1
 
 
 def test_of_equal_values_the_one_with_the_fewest_trees_is_the_best(data):
     curve = [0.5, 0.7, 0.6, 0.7, 0.7]
     for n_trees, best, stop in [(1, 1, False), (2, 2, False), (4, 2, False), (5, 2, True)]:
         history = {"train": {"map": curve[:n_trees]}}
-        validation = Validation({"train": data}, [parse_metric("map")], 3, history)
+        validation = Validation({"train": data}, MetricMeasures([parse_metric("map")]), 3, history)
         assert validation.best == best
         assert validation.should_stop == stop
 
@@ -123,7 +123,7 @@ def test_callbacks_see_each_tree_and_one_that_returns_true_stops(data):
         callbacks=[lambda training: seen.append(len(training.trees)), lambda _: len(seen) == 3],
     )
     assert seen == [1, 2, 3]
-    assert bits(run.ensemble) == bits(train(data, n_estimators=3).ensemble)
+    assert bits(run) == bits(train(data, n_estimators=3))
 
 
 def test_callback_that_returns_nothing_does_not_stop(data):
@@ -137,12 +137,12 @@ def test_interrupt_from_a_callback_keeps_the_trees_so_far(data, valid):
 
     run = train(data, {"valid": valid}, [interrupt])
     assert run.interrupted
-    assert bits(run.ensemble) == bits(train(data, n_estimators=4).ensemble)
+    assert bits(run) == bits(train(data, n_estimators=4))
     assert len(run.history["valid"]["ndcg@10"]) == 4
 
 
 def test_interrupt_while_validation_measures_leaves_history_as_long_as_the_trees(data, valid):
-    run = Training(data, {"a": valid, "b": make_data(seed=2)}, Parameters(**QUICK), n_jobs=1)
+    run = start_trees(data, {"a": valid, "b": make_data(seed=2)}, Parameters(**QUICK), n_jobs=1)
     measure = run.validation.measure
 
     def measure_and_interrupt(scores):
@@ -184,7 +184,7 @@ def test_ctrl_c_at_any_moment_keeps_a_prefix_of_the_uninterrupted_run(data, vali
     assert 1 <= n_trees < 20_000
     assert len(ranker.history_["valid"]["ndcg@10"]) == n_trees
     whole = train(data, n_estimators=n_trees)
-    assert bits(ranker.model_.ensemble) == bits(whole.ensemble)
+    assert bits(ranker.model_.ensemble) == bits(whole)
     assert ranker.predict(data).tobytes() == whole.scores.tobytes()
 
 
@@ -232,7 +232,7 @@ def test_one_feature_is_enough(data):
     one = Dataset.from_arrays(data.features[:, :1], data.labels, group=data.group)
     run = train(one)
     assert len(run.trees) == 6
-    assert make_model(run, 6).predict(one).tobytes() == run.scores.tobytes()
+    assert run.make_model(6).predict(one).tobytes() == run.scores.tobytes()
 
 
 def test_draws_that_find_nothing_do_not_end_training(data):
@@ -281,7 +281,7 @@ def test_max_depth_and_max_leaves_hold(data, grower):
         run = train(
             data, grower=grower, max_depth=max_depth, max_leaves=max_leaves, min_samples_leaf=1
         )
-        sizes = [tree.n_leaves for tree in trees_of(run.ensemble)]
+        sizes = [tree.n_leaves for tree in trees_of(run.trainer.ensemble)]
         assert max(sizes) <= max_leaves
         if max_depth is not None:
             assert max(depth_of(tree) for tree in run.trees) <= max_depth

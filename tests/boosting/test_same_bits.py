@@ -9,7 +9,6 @@ from boosting.samples import bits, make_data, train
 from rankgrove import Model, make_web_search
 from rankgrove.boosting import loop
 from rankgrove.data.dataset import Dataset
-from rankgrove.training.trees import make_model
 from rankgrove.trees.grower import Grower
 
 CASES = {
@@ -50,10 +49,10 @@ def test_threads_and_repetition_change_no_bit_and_scores_are_those_of_the_model(
     assert len(first.trees) == 6
     assert max(tree.n_leaves for tree in first.trees) > 4
     for other in runs[1:]:
-        assert bits(other.ensemble) == bits(first.ensemble)
+        assert bits(other) == bits(first)
         assert other.scores.tobytes() == first.scores.tobytes()
         assert other.history == first.history
-    model = make_model(first, 6)
+    model = first.make_model(6)
     assert model.predict(data).tobytes() == first.scores.tobytes()
     assert model.predict(valid).tobytes() == first._valid_scores["valid"].tobytes()
 
@@ -82,22 +81,22 @@ def test_large_data_give_the_same_bits_on_any_number_of_threads(large, parameter
     runs = [train(large, n_jobs=n, **{**parameters, "n_estimators": 3}) for n in (1, 2, 4)]
     assert all(tree.n_leaves == parameters["max_leaves"] for tree in runs[0].trees)
     for other in runs[1:]:
-        assert bits(other.ensemble) == bits(runs[0].ensemble)
+        assert bits(other) == bits(runs[0])
         assert other.scores.tobytes() == runs[0].scores.tobytes()
-    assert make_model(runs[0], 3).predict(large).tobytes() == runs[0].scores.tobytes()
+    assert runs[0].make_model(3).predict(large).tobytes() == runs[0].scores.tobytes()
 
 
 def test_seed_decides_what_is_drawn():
     data = make_data()
     one, same, other = (train(data, subsample=0.5, random_state=seed) for seed in (1, 1, 2))
-    assert bits(one.ensemble) == bits(same.ensemble) != bits(other.ensemble)
+    assert bits(one) == bits(same) != bits(other)
 
 
 def test_most_leaves_that_documents_allow_need_no_memory_for_more():
     data = make_data()
     enough = train(data, max_leaves=data.n_documents // 5)
     many = train(data, max_leaves=1_000_000_000)
-    assert bits(many.ensemble) == bits(enough.ensemble)
+    assert bits(many) == bits(enough)
     deep = train(data, max_leaves=1_000_000_000, max_depth=3, min_samples_leaf=1)
     assert max(tree.n_leaves for tree in deep.trees) <= 8
 
@@ -106,14 +105,14 @@ def test_model_of_a_run_shares_no_memory_that_the_run_still_writes():
     kept = []
 
     def keep(training):
-        kept.append(make_model(training, len(training.trees)))
+        kept.append(training.make_model(training.n_steps))
 
     data = make_data()
     last = train(data, callbacks=[keep])
     assert [model.n_trees for model in kept] == [1, 2, 3, 4, 5, 6]
     for model in kept:
         assert isinstance(model, Model)
-        assert bits(model.ensemble) == bits(last.ensemble.prefix(model.n_trees))
+        assert bits(model.ensemble) == bits(last.trainer.ensemble.prefix(model.n_trees))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.4, 0.46])
@@ -126,5 +125,5 @@ def test_a_tree_does_not_depend_on_which_histograms_are_kept(monkeypatch, seed, 
     for kept_rows in (512, 0):
         monkeypatch.setattr(loop, "Grower", partial(Grower, kept_rows=kept_rows))
         runs.append(train(data, n_estimators=3, min_samples_leaf=least))
-    assert bits(runs[0].ensemble) == bits(runs[1].ensemble)
+    assert bits(runs[0]) == bits(runs[1])
     assert runs[0].trees[0].n_leaves > 1

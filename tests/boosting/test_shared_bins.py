@@ -8,9 +8,9 @@ import pytest
 from boosting.samples import QUICK, bits, make_data
 from rankgrove.boosting import binned
 from rankgrove.boosting.binned import SharedBins
-from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
+from rankgrove.training.trees import start_trees
 
 RUNS = [
     {"learning_rate": 0.05},
@@ -24,11 +24,8 @@ RUNS = [
 
 
 def run(data, valid, shared, **parameters):
-    training = Training(
-        data, valid, Parameters(**{**QUICK, **parameters}), shared_bins=shared, n_jobs=1
-    )
-    training.run()
-    return training
+    made = Parameters(**{**QUICK, **parameters})
+    return start_trees(data, valid, made, shared_bins=shared, n_jobs=1).run()
 
 
 @pytest.fixture
@@ -50,9 +47,8 @@ def test_runs_that_share_bins_have_the_bits_of_runs_that_do_not():
     shared = SharedBins()
     for parameters in RUNS:
         together, alone = (run(data, valid, bins, **parameters) for bins in (shared, None))
-        assert bits(together.ensemble) == bits(alone.ensemble)
+        assert bits(together) == bits(alone)
         assert together.history == alone.history
-        assert together.fingerprint == alone.fingerprint
 
 
 def test_runs_with_categories_share_them():
@@ -60,7 +56,7 @@ def test_runs_with_categories_share_them():
     shared, last = SharedBins(), data.n_features - 1
     for parameters in ({"categorical": [last]}, {}, {"categorical": [data.feature_names[last]]}):
         together, alone = (run(data, valid, bins, **parameters) for bins in (shared, None))
-        assert bits(together.ensemble) == bits(alone.ensemble)
+        assert bits(together) == bits(alone)
         assert together.history == alone.history
 
 
@@ -89,7 +85,7 @@ def test_other_data_are_never_taken_for_the_same(made):
         (data, {"v": data}),
     ]
     for train, sets in runs:
-        assert bits(run(train, sets, shared).ensemble) == bits(run(train, sets, None).ensemble)
+        assert bits(run(train, sets, shared)) == bits(run(train, sets, None))
     # Once with and once without sharing.
     assert len(made) == 2 * len(runs)
 

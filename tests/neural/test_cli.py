@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from neural.samples import make_parts
 from rankgrove import LambdaRank, Ranker, RankNet, read_data, write_letor
 from rankgrove.cli.main import app
+from rankgrove.experiments.cross_validation import cross_validate
 from rankgrove.neural import NetworkModel
 from rankgrove.training.network_parameters import NetworkParameters
 
@@ -140,6 +141,7 @@ def test_base_models_of_either_kind(cli):
         (["--objective", "ranknet", "--dropout", "2"], "and below 1. Got 2.0."),
         (["--objective", "ranknet", "--activation", "x"], "--activation must be one of relu"),
         (["--objective", "ranknet", "--resume", "x"], "--resume must be left out for a network"),
+        (["--objective", "ranknet", "--checkpoint", "x"], "--checkpoint must be left out for a"),
         (["--objective", "ranknet", "--early-stopping-rounds", "3"], "must be used with --valid"),
         (["--params", "bad.json"], "did you mean 'hidden'"),
     ],
@@ -149,6 +151,22 @@ def test_a_wrong_call_is_refused(cli, tmp_path, args, problem):
     result = cli("train", "train.txt", "-o", "m.safetensors", *args)
     assert result.exit_code == 2
     assert problem in result.stderr
+
+
+def test_networks_are_cross_validated_beside_trees(cli, tmp_path):
+    network = {"objective": "lambdarank", "max_epochs": 2, "hidden": [6]}
+    (tmp_path / "net.json").write_text(json.dumps(network))
+    (tmp_path / "trees.json").write_text('{"n_estimators": 2}')
+    args = ["cv", "train.txt", "--folds", "2", "-m", "ndcg@10", "--json"]
+    both = json.loads(cli(*args, "--params", "net.json", "--params", "trees.json").stdout)
+    assert list(both["estimators"]) == ["net", "trees"]
+    alone = json.loads(cli(*args, *QUICK, "--objective", "lambdarank").stdout)
+    assert alone["estimators"] == {"lambdarank": both["estimators"]["net"]}
+    own = cross_validate(LambdaRank(hidden=(6,), max_epochs=2), read_data("train.txt"), "ndcg@10",
+                         folds=2)  # fmt: skip
+    assert alone["estimators"]["lambdarank"] == own.to_dict()["LambdaRank"]
+    refused = cli(*args, "--hidden", "3")
+    assert "--hidden must be used with --objective ranknet or lambdarank" in refused.stderr
 
 
 def test_a_network_is_explained_on_data(cli):

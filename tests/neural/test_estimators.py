@@ -118,7 +118,7 @@ def test_early_stopping_keeps_the_network_of_the_best_epoch(parts):
 
 
 def test_a_callback_ends_training(parts):
-    ranker = RankNet(**QUICK).fit(parts[0], callbacks=[lambda training: training.n_epochs == 2])
+    ranker = RankNet(**QUICK).fit(parts[0], callbacks=[lambda run: run.n_steps == 2])
     assert ranker.best_iteration_ == 2
 
 
@@ -126,8 +126,8 @@ def test_ctrl_c_keeps_the_network_of_the_last_whole_epoch(parts):
     train, test = parts
     ranker = RankNet(**QUICK)
 
-    def interrupt(training):
-        if training.n_epochs == 2:
+    def interrupt(run):
+        if run.n_steps == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -137,12 +137,18 @@ def test_ctrl_c_keeps_the_network_of_the_last_whole_epoch(parts):
     assert len(ranker.history_["valid"]["ndcg@10"]) == 2
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "resume"])
+def test_checkpoints_are_refused(parts, name):
+    with pytest.raises(ParameterError, match=f"{name} must be left out for a network. Got 'x'"):
+        RankNet(**QUICK).fit(parts[0], **{name: "x"})
+
+
 def test_a_plateau_lowers_the_learning_rate(parts):
     train, test = parts
     rates = []
     RankNet(hidden=(), max_epochs=10, learning_rate=1e-6, schedule="plateau").fit(
         train, valid=test,
-        callbacks=[lambda t: rates.append(t._optimiser.param_groups[0]["lr"])],
+        callbacks=[lambda t: rates.append(t.trainer._optimiser.param_groups[0]["lr"])],
     )  # fmt: skip
     assert rates[0] == 1e-6
     # Steps so small change no ranking, so the first epoch stays the best: 5 are waited for.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from threading import Event
+
+import numpy as np
 import pytest
+from sklearn.base import clone
 
 pytest.importorskip("torch")
 
@@ -48,9 +53,40 @@ def test_a_network_and_trees_are_combined(data, network, trees):
     assert found.value >= max(row.mean for row in alone)
 
 
-def test_a_network_is_cross_validated(data):
-    found = cross_validate(LambdaRank(hidden=(), max_epochs=2), data, "ndcg@10", folds=2)
-    assert "ndcg@10" in str(found)
+def test_a_network_is_cross_validated_on_top_of_base_scores(data):
+    based = replace(data, base_scores=data.features[:, 0].astype(float))
+    network = LambdaRank(hidden=(), max_epochs=2)
+    found = [
+        cross_validate(network, based, "ndcg@10", folds=2, n_jobs=n_jobs).scores["LambdaRank"]
+        for n_jobs in (1, 2)
+    ]
+    expected = np.empty(data.n_documents)
+    for train, test in based.folds(2):
+        rows = np.isin(data.qid, test.query_ids)
+        expected[rows] = clone(network).fit(train).predict(test)
+    assert found[0].tobytes() == found[1].tobytes() == expected.tobytes()
+
+
+def test_cross_validation_of_networks_is_stopped_by_an_error_elsewhere(data):
+    class Broken:
+        def fit(self, X, y):  # noqa: N803
+            began.wait(60)
+            raise ArithmeticError
+
+        def predict(self, X):  # noqa: N803
+            raise AssertionError
+
+    began, epochs = Event(), []
+
+    class Watched(LambdaRank):
+        def fit(self, *args, callbacks, **options):
+            watched = [lambda run: began.set() or epochs.append(run.n_steps), *callbacks]
+            return super().fit(*args, callbacks=watched, **options)
+
+    endless = Watched(hidden=(), max_epochs=1_000_000)
+    with pytest.raises(ArithmeticError):
+        cross_validate({"a": endless, "b": Broken()}, data, "ndcg@10", folds=2, n_jobs=2)
+    assert 1 <= len(epochs) < 1_000_000
 
 
 def test_the_weights_of_a_network_are_tried_for_a_local_maximum(data, network):

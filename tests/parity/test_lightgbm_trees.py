@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from rankgrove import Dataset, make_web_search
-from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.testing.lightgbm_trees import ensemble_of
 from rankgrove.testing.peers import fit_peer, peer_settings
+from rankgrove.training.trees import start_trees
 
 pytest.importorskip("lightgbm")
 
@@ -37,12 +37,11 @@ def train_both(data, *, leaves=31, normalise=True, truncation=30, weights=None):
         "objective": "lambdamart", "max_leaves": leaves, "min_samples_leaf": 1, "l2": 0.0,
         "normalise": normalise, "truncation": truncation, "learning_rate": 0.1,
     }  # fmt: skip
-    training = Training(own, {}, Parameters(**shared, n_estimators=N_TREES))
-    training.run()
+    run = start_trees(own, {}, Parameters(**shared, n_estimators=N_TREES)).run()
     settings = peer_settings("lightgbm", {**shared, "max_bins": 255}, n_jobs=2)
     settings |= {"min_data_in_bin": 1, "feature_pre_filter": False, "deterministic": True}
     theirs = fit_peer("lightgbm", settings, own, N_TREES).model
-    return training.trees, theirs
+    return run.trees, theirs
 
 
 def leaves_of(tree, features):

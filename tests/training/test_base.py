@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 from boosting.samples import QUICK, bits, make_data, trees_of
 from rankgrove import Model, Ranker
-from rankgrove.boosting.loop import Training
+from rankgrove.boosting.loop import Boosting
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.model.files import ModelFileError
@@ -183,11 +183,11 @@ def test_run_interrupted_before_its_first_own_tree_can_go_on(data, valid, base, 
         raise KeyboardInterrupt
 
     ranker = make_ranker()
-    grow = Training._add_tree
-    monkeypatch.setattr(Training, "_add_tree", interrupt)
+    step = Boosting.step
+    monkeypatch.setattr(Boosting, "step", interrupt)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(data, valid=valid, base_model=base)
-    monkeypatch.setattr(Training, "_add_tree", grow)
+    monkeypatch.setattr(Boosting, "step", step)
     assert (ranker.model_.n_trees, ranker.best_iteration_) == (4, 0)
     resumed = make_ranker().fit(data, valid=valid, resume=ranker.model_)
     whole = make_ranker().fit(data, valid=valid, base_model=base)

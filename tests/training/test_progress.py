@@ -3,10 +3,10 @@
 import io
 
 from boosting.samples import QUICK, make_data
-from rankgrove.boosting.loop import Training
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.training import progress as progress_module
 from rankgrove.training.progress import Progress
+from rankgrove.training.trees import start_trees
 
 
 class Terminal(io.StringIO):
@@ -19,9 +19,9 @@ def show(stream, monkeypatch, *, seconds=1.0, valid=True):
     now = iter(range(10_000))
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(now) * seconds)
     data = make_data()
-    training = Training(data, {"vali": data} if valid else {}, Parameters(**QUICK))
+    run = start_trees(data, {"vali": data} if valid else {}, Parameters(**QUICK))
     with Progress(stream) as progress:
-        training.run([progress])
+        run.run([progress])
     return stream.getvalue()
 
 

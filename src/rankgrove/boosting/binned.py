@@ -11,7 +11,7 @@ from rankgrove.boosting.features import feature_numbers
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
-from rankgrove.trees.binning import BinnedMatrix, Bins, encode
+from rankgrove.trees.binning import BinnedMatrix, Bins, encode, most_frequent
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +99,14 @@ def categorical_features(train: Dataset, parameters: Parameters) -> list[int]:
     """The numbers of the features that the parameters take as categories."""
     chosen = () if parameters.categorical is None else parameters.categorical
     return feature_numbers("categorical", chosen, train.feature_names)
+
+
+def categories_of(train: Dataset, parameters: Parameters) -> dict[int, tuple[float, ...]]:
+    """The categories that bins of these data would have."""
+    return {
+        feature: most_frequent(train.features[:, feature], parameters.max_bins)
+        for feature in sorted(_with_categories(train, categorical_features(train, parameters)))
+    }
 
 
 def _are_same(data: Iterable[Dataset], others: list[Dataset]) -> bool:

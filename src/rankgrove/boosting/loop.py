@@ -1,14 +1,10 @@
-"""The boosting loop: forces, a tree that follows them, new scores, again."""
+"""What one tree takes: forces, a tree that follows them, new scores."""
 
 from __future__ import annotations
 
 import math
-import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +12,8 @@ from numpy.typing import NDArray
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.binned import Binned, SharedBins, categorical_features
 from rankgrove.boosting.features import monotone_signs
-from rankgrove.boosting.history import History, Validation
 from rankgrove.boosting.parameters import Parameters
+from rankgrove.boosting.phases import Phases
 from rankgrove.boosting.sampling import (
     Sample,
     add_normal_noise,
@@ -32,53 +28,49 @@ from rankgrove.boosting.sampling import (
 )
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import ParameterError, refusal
+from rankgrove.objectives.base import Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
-from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
-from rankgrove.trees.predict import Scorer
 from rankgrove.trees.quantise import quantise
 
 Floats = NDArray[np.float64]
 
-# Called after each tree; training stops if one returns True.
-Callback = Callable[["Training"], "bool | None"]
+# What documents are worth before the first tree.
+StartScores = Callable[[Dataset], Floats]
 
 
-@dataclass
-class Phases:
-    """Where the time goes, by name, in seconds."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def measured(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+def base_scores_of(data: Dataset) -> Floats:
+    """The base scores of data, or 0: an array of its own."""
+    return np.zeros(data.n_documents) if data.base_scores is None else data.base_scores.copy()
 
 
-class Training:
-    """A training run: the data as trees see them, the scores so far and the trees.
+class Boosting:
+    """The data as trees see them, the scores so far and the trees; `step` grows one more.
+
+    Parameters
+    ----------
+    earlier, n_base_trees
+        Trees to go on from, and how many of them, the first ones, are those of a base model.
+    start_scores
+        What the documents of a data set are worth with them.
+    offset
+        What all scores are to be higher by; the first tree has it. Labels are without it.
 
     Attributes
     ----------
     base_trees, trees
-        The trees of the model that it goes on from, and its own so far.
-    validation
-        What validation measured after each of them.
+        The trees of a base model, and its own so far.
+    scores
+        What the training documents are worth with all of them.
     plan
         What the parameters come to on these data.
     bins
         How features are cut.
     phases
         Where the time went.
-    interrupted
-        Whether Ctrl-C ended it.
     """
 
     def __init__(
@@ -89,33 +81,24 @@ class Training:
         *,
         earlier: Ensemble | None = None,
         n_base_trees: int = 0,
-        history: History | None = None,
+        start_scores: StartScores = base_scores_of,
+        offset: float = 0.0,
         preferences: Preferences | None = None,
         shared_bins: SharedBins | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.parameters = parameters
-        self.plan = parameters.resolve(train.n_documents, has_preferences=preferences is not None)
+        self.parameters = p = parameters
+        self.plan = p.resolve(train.n_documents, has_preferences=preferences is not None)
         self.train, self.valid = train, dict(valid)
         self.n_jobs = resolve_n_jobs(n_jobs)
         self.phases = Phases()
-        self.interrupted = False
-        self._check_sets()
-        p = parameters
+        self.preferences, self._offset = preferences, offset
         signs = monotone_signs(p.monotone, train.feature_names)
         if np.any(signs[categorical_features(train, p)]):
             raise ParameterError("monotone features must not be categorical. Got one that is both.")
         with self.phases.measured("forces"):
             objective = self.plan.objective
-            if preferences is not None:
-                if p.leaf == "newton_cross_leaf":
-                    raise ParameterError(
-                        "leaf must be newton or mean to train from preferences. Got "
-                        "'newton_cross_leaf'."
-                    )
-                self._forces = prepare_preferences(objective, train, preferences, n_jobs)
-            else:
-                self._forces = objective.prepare(train, n_jobs, p.random_state)
+            self._forces = self._prepare_forces(objective)
             based = n_base_trees > 0 or train.base_scores is not None
             self._start_score = 0.0 if based else objective.start_score(train)
         with self.phases.measured("bin"):
@@ -123,8 +106,7 @@ class Training:
             binned = make(train, self.valid, p, n_jobs)
             self.bins, self.matrix, self._matrices = binned.bins, binned.matrix, binned.matrices
         self._grower = Grower(self.matrix, self.bins, self.plan.trees, signs=signs, n_jobs=n_jobs)
-        self._preferences = preferences
-        # Whether an iteration sees other than the one before at the same scores.
+        # Whether trees at the same scores may differ.
         self._draws = (
             min(p.subsample, p.colsample) < 1 or max(self.plan.bootstrap, self.plan.split_noise) > 0
             or p.temperature is not None or objective.is_random
@@ -132,73 +114,80 @@ class Training:
         self._is_still = False
         trees = [] if earlier is None else earlier.trees()
         self.base_trees, self.trees = trees[:n_base_trees], trees[n_base_trees:]
-        self.scores = self._scores_of(train)
+        self.scores = start_scores(train)
         self._valid_scores = {
-            name: self.scores if data is train else self._scores_of(data)
+            name: self.scores if data is train else start_scores(data) + offset
             for name, data in self.valid.items()
         }
-        self.validation = Validation(
-            self.valid, list(self.plan.metrics), p.early_stopping_rounds, history, n_jobs
-        )
+        self._pushes = np.empty((2, train.n_documents))
+        self._grown: Tree | None = None
 
-    def _check_sets(self) -> None:
-        p, train = self.parameters, self.train
-        if p.early_stopping_rounds is not None and not self.valid:
-            raise ParameterError(
-                "early_stopping_rounds must have a validation set to watch. Got none: "
-                "pass valid=, or early_stopping_rounds=None."
-            )
-        for name, data in self.valid.items():
-            if data.n_features != train.n_features:
-                raise DataError(
-                    f"validation set {name!r} must have the {train.n_features} features of the "
-                    f"training data. Got {data.n_features}."
-                )
-            if data.feature_names != train.feature_names:
-                other = next(
-                    pair
-                    for pair in zip(train.feature_names, data.feature_names, strict=True)
-                    if pair[0] != pair[1]
-                )
-                raise DataError(
-                    f"validation set {name!r} must have the features of the training data in "
-                    f"the same order. Got {other[1]!r} in place of {other[0]!r}."
-                )
-            if (data.base_scores is None) != (train.base_scores is None):
-                raise DataError(
-                    f"validation set {name!r} and the training data must both have base scores, "
-                    f"or neither. Got them in one only."
-                )
+    def _prepare_forces(self, objective: Objective) -> Forces:
+        p = self.parameters
+        if self.preferences is None:
+            return objective.prepare(self.train, self.n_jobs, p.random_state)
+        if p.leaf == "newton_cross_leaf":
+            raise refusal("leaf", "be newton or mean to train from preferences", p.leaf)
+        return prepare_preferences(objective, self.train, self.preferences, self.n_jobs)
 
-    def _scores_of(self, data: Dataset) -> Floats:
-        base = np.zeros(data.n_documents) if data.base_scores is None else data.base_scores.copy()
-        trees = [*self.base_trees, *self.trees]
-        if not trees:
-            return base
-        # Values are added tree by tree, in the same order as in the run that grew them.
-        return Scorer(Ensemble.from_trees(trees)).score(
-            with_category_codes(data.features, self.bins.categories), base=base, n_jobs=self.n_jobs
-        )
+    @property
+    def n_steps(self) -> int:
+        """How many trees there are, besides those of a base model."""
+        return len(self.trees)
+
+    @property
+    def most_steps(self) -> int:
+        """How many there are to be, at most."""
+        return self.plan.n_estimators
+
+    def step(self) -> None:
+        """Grow the next tree and add it to all scores; `keep` adds it to the trees."""
+        self._grown = self._grow_tree(self.n_steps, *self._pushes)
+
+    def keep(self, validation: object = None) -> None:
+        """Count the last tree in."""
+        if self._grown is not None:
+            self.trees.append(self._grown)
+
+    def undo(self) -> None:
+        """Forget a tree that was not kept. The scores may have it: they are of no use any more."""
+        self._grown = None
+
+    def valid_scores(self) -> Mapping[str, Floats]:
+        """The scores of each validation set with the last tree."""
+        return self._valid_scores
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing is left to split."""
+        found_nothing = bool(self.trees) and self.trees[-1].n_leaves == 1
+        # The next tree would see the same as one that found nothing in all of the data; or nothing
+        # is pushed at all, as where labels are equal in every query.
+        return found_nothing and (not self._draws or self._is_still)
+
+    def has_learned(self, n_steps: int) -> bool:
+        """Whether a tree of the model after so many has a split."""
+        return any(tree.n_leaves > 1 for tree in [*self.base_trees, *self.trees[:n_steps]])
 
     @property
     def ensemble(self) -> Ensemble:
         """The trees so far."""
-        return self.ensemble_of(len(self.trees))
+        return self.ensemble_of(self.n_steps)
 
     def ensemble_of(self, n_trees: int) -> Ensemble:
         """The base model's trees and the first of its own, as they were after so many of them."""
-        trees = self.trees[:n_trees]
-        keep = self._keep
-        if keep == 1:
-            return Ensemble.from_trees([*self.base_trees, *trees])
-        # Each later iteration has shrunk a tree once more.
-        n_later = [*[len(trees)] * len(self.base_trees), *range(len(trees) - 1, -1, -1)]
-        return Ensemble.from_trees(
-            [
+        trees, keep = [*self.base_trees, *self.trees[:n_trees]], self._keep
+        if keep != 1:
+            # Each later iteration has shrunk a tree once more.
+            n_base, n_own = len(self.base_trees), len(trees) - len(self.base_trees)
+            n_later = [*[n_own] * n_base, *range(n_own - 1, -1, -1)]
+            trees = [
                 replace(tree, value=tree.value * keep**later)
-                for tree, later in zip([*self.base_trees, *trees], n_later, strict=True)
+                for tree, later in zip(trees, n_later, strict=True)
             ]
-        )
+        if self._offset != 0 and trees:
+            trees[0] = replace(trees[0], value=trees[0].value + self._offset)
+        return Ensemble.from_trees(trees)
 
     @property
     def _keep(self) -> float:
@@ -211,71 +200,7 @@ class Training:
         spent = self._grower.cycles.sum(axis=0).tolist()
         return dict(zip(("divide", "sum", "scan"), spent, strict=False))
 
-    @property
-    def history(self) -> History:
-        return self.validation.history
-
-    @cached_property
-    def fingerprint(self) -> int:
-        """A number that differs, as good as always, for other training data."""
-        data, bins = self.train, self.bins
-        number = zlib.crc32("\n".join(data.feature_names).encode())
-        # Codes alone would be the same for other values in the same order.
-        arrays = (
-            data.labels, data.offsets, data.weights, data.base_scores, bins.edges,
-            *(np.array(values, np.float32) for values in bins.categories.values()),
-            self.matrix.codes,
-        )  # fmt: skip
-        if self._preferences is not None:
-            arrays = (*arrays, *self._preferences.arrays)
-        for array in arrays:
-            part = np.empty(0) if array is None else np.ascontiguousarray(array)
-            number = zlib.crc32(str(part.shape).encode(), number)
-            number = zlib.crc32(part.reshape(-1).view(np.uint8).data, number)
-        return number
-
-    def run(self, callbacks: Sequence[Callback] = ()) -> None:
-        """Add trees until there are enough, validation or a callback says stop, or Ctrl-C."""
-        n_trees, forces = len(self.trees), np.empty((2, self.train.n_documents))
-        try:
-            while n_trees < self.plan.n_estimators and not self._is_done:
-                tree = self._add_tree(n_trees, forces[0], forces[1])
-                with self.phases.measured("validation"):
-                    self.validation.measure(self._valid_scores)
-                self.trees.append(tree)
-                n_trees += 1
-                answers = [callback(self) for callback in callbacks]
-                if any(answers):
-                    break
-        except KeyboardInterrupt:
-            self.interrupted = True
-            self._forget_measured_past(len(self.trees))
-
-    @property
-    def _is_done(self) -> bool:
-        """Whether validation says stop, or nothing is left to split."""
-        found_nothing = bool(self.trees) and self.trees[-1].n_leaves == 1
-        # The next tree would see the same as one that found nothing in all of the data; or nothing
-        # is pushed at all, as where labels are equal in every query.
-        stuck = found_nothing and (not self._draws or self._is_still)
-        return stuck or self.validation.should_stop
-
-    def validation_is_that_of_last_tree(self) -> bool:
-        """Whether validation would measure now what it has measured last: it has the same data."""
-        return self.validation.agrees(self._valid_scores)
-
-    def _forget_measured_past(self, n_trees: int) -> None:
-        for curves in self.history.values():
-            for values in curves.values():
-                del values[n_trees:]
-
-    def kept_trees(self) -> int:
-        """How many of the trees the model keeps: up to the best one if training stops early."""
-        if self.parameters.early_stopping_rounds is None or not self.validation.watched:
-            return len(self.trees)
-        return self.validation.best
-
-    def _add_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
+    def _grow_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
         p, measured = self.parameters, self.phases.measured
         start = self._start_score if iteration == 0 else 0.0
         with measured("forces"):
@@ -390,17 +315,17 @@ class Training:
         return np.ones(self.train.n_documents) if weights is None else weights
 
     def _update(self, grown: GrownTree, sample: Sample, values: Floats) -> None:
-        self._shrink(self.train, self.scores)
+        self._shrink(self.train, self.scores, 0.0)
         self._add_values(grown, sample, values, self.scores)
         for name, matrix in self._matrices.items():
-            self._shrink(self.valid[name], self._valid_scores[name])
+            self._shrink(self.valid[name], self._valid_scores[name], self._offset)
             walk(grown, matrix, values, self._valid_scores[name], self.n_jobs)
 
-    def _shrink(self, data: Dataset, scores: Floats) -> None:
-        """Shrink what trees have added to the scores; base scores stay."""
+    def _shrink(self, data: Dataset, scores: Floats, offset: float) -> None:
+        """Shrink what trees have added to the scores; base scores and offset stay."""
         if self._keep == 1:
             return
-        base = 0.0 if data.base_scores is None else data.base_scores
+        base = offset if data.base_scores is None else data.base_scores + offset
         scores -= base
         scores *= self._keep
         scores += base

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +14,11 @@ from rankgrove.cli.evaluate import choose_metrics
 from rankgrove.cli.files import check_outputs, name_files, write_table
 from rankgrove.cli.options import Json, Metrics, PerQuery, Preset, Reading
 from rankgrove.cli.parameters import as_options, gather_parameters, takes_training
-from rankgrove.errors import ParameterError, refusal, unknown_name
+from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
-    from rankgrove.estimators.ranker import Ranker
+    from rankgrove.estimators.base import RankingEstimator
     from rankgrove.experiments.cross_validation import CrossValidation
 
 _FORMATS = ("table", "markdown", "csv")
@@ -94,29 +95,30 @@ def _cv(
         raise typer.Exit(INTERRUPTED)
 
 
-cv = takes_training(_cv, networks=False)
+cv = takes_training(_cv)
 
 
 def _make_rankers(
     files: list[Path], options: dict[str, Any], valid_share: float | None
-) -> dict[str, Ranker]:
+) -> dict[str, RankingEstimator]:
     """One for each file of parameters, named by it; without any, one named by its objective."""
     from rankgrove.boosting.parameters import Parameters
-    from rankgrove.estimators.ranker import PARAMETERS, Ranker
+    from rankgrove.experiments.registry import make_estimator
 
     rankers = {}
     named: dict[str, Path | None] = {**name_files("--params", files)}
     for name, file in (named or {"": None}).items():
         chosen = gather_parameters(options, file)
-        if not isinstance(chosen, Parameters):
-            raise refusal("objective", "be one of trees to cross-validate", chosen.objective)
         if chosen.early_stopping_rounds is not None and valid_share is None:
             raise ParameterError(
                 "--early-stopping-rounds must be used with --valid-share, the share of queries to "
                 "watch. Got no --valid-share."
             )
-        label = name or chosen.make_objective().name
-        rankers[label] = Ranker(**{key: getattr(chosen, key) for key in PARAMETERS})
+        of_trees = isinstance(chosen, Parameters)
+        label = name or (chosen.make_objective().name if of_trees else chosen.objective)
+        rankers[str(label)] = make_estimator(
+            {field.name: getattr(chosen, field.name) for field in fields(chosen)}
+        )
     return rankers
 
 

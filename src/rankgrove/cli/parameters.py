@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rankgrove.training.network_parameters import NetworkParameters
 
 
-def takes_training(command: Callable[..., None], *, networks: bool = True) -> Callable[..., None]:
+def takes_training(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of training and reading; it takes `parameters` and `reading`.
 
     To list it is quick: the options of training are made by its attribute `whole`, when it is
@@ -37,7 +37,7 @@ def takes_training(command: Callable[..., None], *, networks: bool = True) -> Ca
         return made
 
     listed: Callable[..., None] = make({})
-    listed.whole = lambda: make(_make_options(networks))  # type: ignore[attr-defined]
+    listed.whole = lambda: make(_make_options())  # type: ignore[attr-defined]
     return listed
 
 
@@ -45,14 +45,13 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _make_options(networks: bool) -> dict[str, Any]:
+def _make_options() -> dict[str, Any]:
     """The annotation of the option for each parameter; all are taken as text."""
     from rankgrove.boosting.parameters import Parameters
     from rankgrove.rules import options_of
     from rankgrove.training.network_parameters import NetworkParameters
 
-    of_trees = options_of(Parameters)
-    of_networks = options_of(NetworkParameters) if networks else {}
+    of_trees, of_networks = options_of(Parameters), options_of(NetworkParameters)
     options = {**of_networks, **of_trees}
     return {
         name: Annotated[

@@ -193,15 +193,15 @@ def _best_feature(train: Dataset) -> int:
 def _train(parts: dict[str, Dataset], path: Path) -> Model:
     """The model, trained on train until vali says stop, and written to its file."""
     from rankgrove.boosting.parameters import Parameters
-    from rankgrove.training.trees import make_model, train_trees
+    from rankgrove.training.trees import start_trees
 
     # The base scores here are the best possible ones: nothing to train on top of.
     train, vali = (replace(parts[name], base_scores=None) for name in ("train", "vali"))
     parameters = Parameters(early_stopping_rounds=_ROUNDS)
-    training = train_trees(train, {"vali": vali}, parameters, verbose=True)
-    if training.interrupted:
+    run = start_trees(train, {"vali": vali}, parameters).run(verbose=True)
+    if run.interrupted:
         raise KeyboardInterrupt
-    model = make_model(training)
+    model: Model = run.make_model()
     model.save(path)
     return model
 

@@ -20,7 +20,6 @@ from rankgrove.cli.console import (
     warn,
 )
 from rankgrove.cli.files import check_group, check_outputs, name_files, read_with_features_of
-from rankgrove.cli.networks import train_network
 from rankgrove.cli.options import Json, Reading
 from rankgrove.cli.parameters import (
     as_options,
@@ -32,11 +31,11 @@ from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
-    from rankgrove.boosting.loop import Training
-    from rankgrove.boosting.parameters import Parameters
     from rankgrove.data.dataset import Dataset
+    from rankgrove.experiments.registry import AnyParameters
     from rankgrove.model.model import Model
-    from rankgrove.training.network_parameters import NetworkParameters
+    from rankgrove.training.run import Run
+    from rankgrove.training.trainer import Unit
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,24 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training gave."""
+    """What training gave: a run, its model, the steps that were there before, and how long it took.
 
-    model: Model
-    training: Training
-    earlier_trees: int
+    A step is a tree, or an epoch of a network.
+    """
+
+    run: Run
+    model: Any
+    n_before: int
     seconds: float
+
+    @property
+    def n_base(self) -> int:
+        """The trees of a base model that the model has besides its own."""
+        return self.model.n_base_trees if self.of_trees else 0
+
+    @property
+    def of_trees(self) -> bool:
+        return self.run.unit.can_resume
 
 
 def _train(
@@ -114,33 +125,29 @@ def _train(
 
     Ctrl-C ends training and keeps the trees so far.
     """
-    from rankgrove.boosting.parameters import Parameters
-
     job = Job(
         train, name_files("--valid", valid or []), out, checkpoint, checkpoint_every, resume,
         base_model, preferences, reading,
     )  # fmt: skip
     start = time.perf_counter()
+    noun = "tree"
     try:
         _check_files(job, params)
-        earlier = None if is_network(parameters, params) else _load_checkpoint(job)
-        chosen = gather_parameters(parameters, params, earlier.parameters if earlier else {})
+        chosen, earlier = _gather(job, parameters, params)
+        noun = _unit(chosen).noun
         _check_watched(chosen, job)
         data = _read_sets(job, chosen)
         read_in = time.perf_counter() - start
-        if not isinstance(chosen, Parameters):
-            train_network(job, chosen, data, read_in, json)
-            return
         outcome = _run(job, chosen, data, earlier)
     except KeyboardInterrupt:
-        say("interrupted before the first tree: nothing was written.")
+        say(f"interrupted before the first {noun}: nothing was written.")
         raise typer.Exit(INTERRUPTED) from None
     _save(job, outcome)
     if json:
         show_json(_summary(job, data, outcome, read_in))
     else:
         _show(job, data, outcome)
-    if outcome.training.interrupted:
+    if outcome.run.interrupted:
         _say_interrupted(job, outcome)
         raise typer.Exit(INTERRUPTED)
 
@@ -155,20 +162,34 @@ def _check_files(job: Job, params: Path | None) -> None:
     check_group(job.reading, job.valid.values())
 
 
-def _check_watched(parameters: Parameters | NetworkParameters, job: Job) -> None:
+def _unit(parameters: AnyParameters) -> Unit:
+    from rankgrove.training.trainer import unit_of
+
+    return unit_of(parameters.objective)
+
+
+def _check_watched(parameters: AnyParameters, job: Job) -> None:
     if parameters.early_stopping_rounds is not None and not job.valid:
         raise ParameterError(
             "--early-stopping-rounds must be used with --valid, the data to watch. Got no --valid."
         )
 
 
-def _load_checkpoint(job: Job) -> Model | None:
+def _gather(
+    job: Job, options: dict[str, Any], params: Path | None
+) -> tuple[AnyParameters, Model | None]:
+    """The parameters that options and files give, and the checkpoint to go on from."""
     from rankgrove.model.model import Model
+    from rankgrove.training.checkpoints import check_can_resume
+    from rankgrove.training.trainer import EPOCHS
 
-    return None if job.resume is None else Model.load(job.resume)
+    if is_network(options, params):
+        check_can_resume(EPOCHS, checkpoint=job.checkpoint, resume=job.resume)
+    earlier = None if job.resume is None else Model.load(job.resume)
+    return gather_parameters(options, params, earlier.parameters if earlier else {}), earlier
 
 
-def _read_sets(job: Job, parameters: Parameters | NetworkParameters) -> dict[str, Dataset]:
+def _read_sets(job: Job, parameters: AnyParameters) -> dict[str, Dataset]:
     """The training data under "", and the validation sets under their names."""
     import numpy as np
 
@@ -187,76 +208,88 @@ def _read_sets(job: Job, parameters: Parameters | NetworkParameters) -> dict[str
 
 
 def _run(
-    job: Job, parameters: Parameters, data: dict[str, Dataset], earlier: Model | None
+    job: Job, parameters: AnyParameters, data: dict[str, Dataset], earlier: Model | None
 ) -> Outcome:
     from rankgrove.data.preferences import read_preferences
-    from rankgrove.training.trees import make_model, train_trees
+    from rankgrove.experiments.registry import start_run
+    from rankgrove.training.checkpoints import gather_callbacks
 
     start = time.perf_counter()
+    called = gather_callbacks([], job.checkpoint, job.checkpoint_every)
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
+    sets = {name: part for name, part in data.items() if name}
+    options = {"base_model": job.base_model, "preferences": pairs, "n_jobs": job.reading.n_jobs}
+    if earlier is not None:
+        options["resume"] = earlier
     try:
-        training = train_trees(
-            data[""],
-            {name: part for name, part in data.items() if name},
-            parameters,
-            checkpoint=job.checkpoint,
-            checkpoint_every=job.checkpoint_every,
-            resume=earlier,
-            base_model=job.base_model,
-            preferences=pairs,
-            verbose=True,
-            n_jobs=job.reading.n_jobs,
-        )
+        run = start_run(data[""], sets, parameters, **options)
     except ParameterError as error:
+        if error.name is not None:
+            raise
         raise ParameterError(as_options(str(error))) from None
-    if training.interrupted and not training.trees:
+    n_before = run.n_steps
+    run.run(called, verbose=True)
+    if run.interrupted and run.n_steps == 0:
         raise KeyboardInterrupt
-    before = 0 if earlier is None else earlier.n_own_trees
-    return Outcome(make_model(training), training, before, time.perf_counter() - start)
+    return Outcome(run, run.make_model(), n_before, time.perf_counter() - start)
 
 
 def _save(job: Job, outcome: Outcome) -> None:
-    from rankgrove.training.trees import make_model
-
+    run = outcome.run
     outcome.model.save(job.out)
-    training = outcome.training
-    if training.interrupted and job.checkpoint is not None:
+    if run.interrupted and job.checkpoint is not None:
         # Early stopping cuts the model; what one goes on from has every tree.
-        make_model(training, len(training.trees)).save(job.checkpoint)
-    if len(outcome.model.ensemble.feature) == 0:
+        run.make_model(run.n_steps).save(job.checkpoint)
+    if not run.has_learned:
         warn(
             "no split was found, so every document has the same score: are labels the same within "
             "each query, or --min-samples-leaf or --min-child-weight too large?"
+            if outcome.of_trees
+            else "no document was pushed: are labels the same within each query?"
         )
 
 
 def _say_interrupted(job: Job, outcome: Outcome) -> None:
-    model = outcome.model
-    grown = len(outcome.training.trees) + model.n_base_trees
-    file = job.checkpoint or (job.out if grown == model.n_trees else None)
-    more = f"; go on with --resume {file}" if file else ""
-    say(f"interrupted after {count(grown, 'tree')}: {job.out} has {model.n_trees:,} of them{more}.")
+    run, n_base = outcome.run, outcome.n_base
+    everything = job.checkpoint or (job.out if run.n_steps == outcome.model.n_kept_steps else None)
+    more = f"; go on with --resume {everything}" if everything and outcome.of_trees else ""
+    say(
+        f"interrupted after {run.unit.count(n_base + run.n_steps)}: {job.out} has "
+        f"{n_base + outcome.model.n_kept_steps:,} of them{more}."
+    )
 
 
 def _summary(
     job: Job, data: dict[str, Dataset], outcome: Outcome, read_in: float
 ) -> dict[str, Any]:
-    model = outcome.model
+    run, model = outcome.run, outcome.model
     metrics = model.final_metrics()
 
     def described(name: str, path: Path) -> dict[str, Any]:
         part = data[name]
         return {"file": str(path), "documents": part.n_documents, "queries": part.n_queries}
 
+    sizes = (
+        {
+            "trees": model.n_trees,
+            "trees_grown": run.n_steps,
+            "leaves": len(model.ensemble.value),
+        }
+        if outcome.of_trees
+        else {
+            "kind": "network",
+            "weights": model.n_weights,
+            "epochs": outcome.model.n_kept_steps,
+            "epochs_run": run.n_steps,
+        }
+    )
     return {
         "model": str(job.out),
         "bytes": job.out.stat().st_size,
-        "trees": model.n_trees,
-        "trees_grown": len(outcome.training.trees),
-        "leaves": len(model.ensemble.value),
+        **sizes,
         "features": model.n_features,
-        "stopped_early": outcome.training.validation.should_stop,
-        "interrupted": outcome.training.interrupted,
+        "stopped_early": run.validation.should_stop,
+        "interrupted": run.interrupted,
         "train": described("", job.train),
         "valid": {
             name: described(name, path) | {"metrics": metrics.get(name, {})}
@@ -268,19 +301,21 @@ def _summary(
 
 
 def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
-    model = outcome.model
-    files = {"": job.train, **job.valid}
-    show(files_table(files, data, model.final_metrics()), "")
-    grown = len(outcome.training.trees)
-    n_own = model.n_own_trees
-    before = outcome.earlier_trees
+    run, model = outcome.run, outcome.model
+    show(files_table({"": job.train, **job.valid}, data, model.final_metrics()), "")
+    done, before = run.n_steps, outcome.n_before
     after = f" after the first {before:,}" if before else ""
-    kept = f", of which the first {n_own:,} are kept" if grown > n_own else ""
-    why = " Validation did not improve any more." if outcome.training.validation.should_stop else ""
-    time = clock_time(outcome.seconds)
-    show(f"Grew {count(grown - before, 'tree')}{after} in {time}{kept}.{why}")
-    size = job.out.stat().st_size
-    show(
-        f"Wrote {job.out}: {count(model.n_trees, 'tree')}, "
-        f"{count(len(model.ensemble.value), 'leaf', 'leaves')}, {count(size, 'byte')}."
+    kept = (
+        f", of which the first {outcome.model.n_kept_steps:,} are kept"
+        if done > outcome.model.n_kept_steps
+        else ""
     )
+    why = " Validation did not improve any more." if run.validation.should_stop else ""
+    did = f"{'Grew' if outcome.of_trees else 'Trained'} {run.unit.count(done - before)}{after}"
+    show(f"{did} in {clock_time(outcome.seconds)}{kept}.{why}")
+    size = (
+        f"{count(model.n_trees, 'tree')}, {count(len(model.ensemble.value), 'leaf', 'leaves')}"
+        if outcome.of_trees
+        else count(model.n_weights, "weight")
+    )
+    show(f"Wrote {job.out}: {size}, {count(job.out.stat().st_size, 'byte')}.")

@@ -21,6 +21,7 @@ from rankgrove.training.progress import clock_time
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
     from rankgrove.experiments.tune.tune import Tuned
+    from rankgrove.training.trainer import Unit
 
 # The number of best trials that are shown.
 _SHOWN = 5
@@ -216,7 +217,7 @@ def _read_sets(job: Job) -> tuple[Dataset, Dataset | None]:
 
 
 def _train(job: Job, data: Dataset, tuned: Tuned) -> None:
-    from rankgrove.experiments.kinds import make_estimator
+    from rankgrove.experiments.registry import make_estimator
 
     ranker = make_estimator(tuned.best_parameters, n_jobs=job.reading.n_jobs, verbose=True)
     try:
@@ -235,15 +236,15 @@ def _say_interrupted(job: Job, tuned: Tuned, n_trials: int) -> None:
     )
 
 
-def _unit(tuned: Tuned) -> str:
+def _unit(tuned: Tuned) -> Unit:
     """What a trial trains one of at a time."""
-    from rankgrove.experiments.kinds import kind_of
+    from rankgrove.training.trainer import unit_of
 
-    return kind_of(tuned.best_parameters["objective"]).unit
+    return unit_of(tuned.best_parameters["objective"])
 
 
 def _summary(job: Job, tuned: Tuned, seconds: float) -> dict[str, Any]:
-    best, unit = tuned.trials.best, f"{_unit(tuned)}s"
+    best, unit = tuned.trials.best, _unit(tuned).plural
     done = "epochs_run" if unit == "epochs" else "trees_grown"
     return {
         "parameters": str(job.out),
@@ -266,7 +267,7 @@ def _summary(job: Job, tuned: Tuned, seconds: float) -> dict[str, Any]:
 
 def _show(job: Job, tuned: Tuned, seconds: float) -> None:
     names = list(dict.fromkeys(name for trial in tuned.trials for name in trial.parameters))
-    numeric = ["trial", tuned.metric, f"{_unit(tuned)}s", *names]
+    numeric = ["trial", tuned.metric, _unit(tuned).plural, *names]
     table = make_table(*numeric, right=numeric)
     complete = [trial for trial in tuned.trials if trial.state == "complete"]
     for trial in sorted(complete, key=lambda trial: -trial.value)[:_SHOWN]:
@@ -280,7 +281,7 @@ def _show(job: Job, tuned: Tuned, seconds: float) -> None:
     show(f"{n_trials}{also}, in {clock_time(seconds)}; kept in {job.storage}.")
     show(f"Wrote {job.out}, the best parameters; use them with: rankgrove train --params {job.out}")
     if job.model is not None:
-        show(f"Wrote {job.model}: {count(tuned.trials.best.n_trees, _unit(tuned))}.")
+        show(f"Wrote {job.model}: {_unit(tuned).count(tuned.trials.best.n_trees)}.")
 
 
 def _cell(value: Any) -> str:

@@ -1,26 +1,92 @@
-"""What all estimators share: parameters by name, and of rankers also data, score and files."""
+"""What all estimators share: parameters by name; what rankers share: `fit`, `score` and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from rankgrove.data.dataset import Dataset, default_feature_names
-from rankgrove.data.matrix import as_dataset
+from rankgrove.data.matrix import as_dataset, validation_sets
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, unknown_name
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.model.model import Model
+from rankgrove.training.base import BaseModel
+from rankgrove.training.checkpoints import check_can_resume, gather_callbacks
+from rankgrove.training.run import Callback, Run
+from rankgrove.training.trainer import TREES, Unit
+
+Class = TypeVar("Class", bound=type)
 
 
-class NamedParameters(BaseEstimator):  # type: ignore[misc]
-    """Parameters by name; one that does not exist is refused with the nearest one."""
+def made_with(
+    parameters: type,
+    more: Mapping[str, Any],
+    *,
+    left_out: Iterable[str] = (),
+    positional: str | None = None,
+) -> Callable[[Class], Class]:
+    """Give an estimator an `__init__` that takes the parameters of training by name, and more.
+
+    scikit-learn reads the names of parameters from its signature, and `help` shows them.
+
+    Parameters
+    ----------
+    parameters
+        The dataclass of parameters.
+    more
+        Further parameters with their defaults, or other defaults.
+    left_out
+        Those of them that the estimator has not.
+    positional
+        The one that may be given without its name.
+    """
+    kinds = inspect.Parameter
+    names = {field.name: field.default for field in fields(parameters)}
+    names = {name: default for name, default in names.items() if name not in left_out}
+    names |= {**more, "n_jobs": None, "verbose": False}
+    first = [name for name in names if name == positional]
+    signature = inspect.Signature(
+        [kinds(name, kinds.POSITIONAL_OR_KEYWORD, default=names[name]) for name in first]
+        + [
+            kinds(name, kinds.KEYWORD_ONLY, default=default)
+            for name, default in names.items()
+            if name != positional
+        ]
+    )
+
+    def decorate(estimator: Class) -> Class:
+        def store(self: Any, *unnamed: Any, **named: Any) -> None:
+            self._refuse(named)
+            bound = signature.bind(*unnamed, **named)
+            bound.apply_defaults()
+            for name, value in bound.arguments.items():
+                setattr(self, name, value)
+
+        of_method = [kinds("self", kinds.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
+        store.__signature__ = inspect.Signature(of_method)  # type: ignore[attr-defined]
+        store.__name__ = "__init__"
+        estimator.__init__ = store  # type: ignore[misc]
+        estimator._parameters_type = parameters  # type: ignore[attr-defined]
+        return estimator
+
+    return decorate
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]
+    """Parameters by name around a model: what is the same for rankings and single rows."""
+
+    _parameters_type: ClassVar[type]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; one that does not exist is refused with the nearest one."""
@@ -35,45 +101,164 @@ class NamedParameters(BaseEstimator):  # type: ignore[misc]
             if name not in known:
                 raise unknown_name(f"a parameter of {cls.__name__}", name, known)
 
+    def parameters(self) -> Any:
+        """The checked parameters of training."""
+        chosen = {
+            field.name: getattr(self, field.name)
+            for field in fields(self._parameters_type)
+            if hasattr(self, field.name)
+        }
+        return self._parameters_type(**{**self._held(), **chosen})
+
+    def _held(self) -> dict[str, Any]:
+        """The parameters of training that the estimator's own name decides."""
+        return {}
+
+    def _keep(self, model: Any) -> None:
+        """Become a fitted estimator with this model."""
+        self.model_ = model
+        self.history_ = model.history
+        self.best_iteration_ = model.n_kept_steps
+        self.n_features_in_ = model.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if model.feature_names != default_feature_names(model.n_features):
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file."""
+        self._fitted().save(path)
+
+    def _fitted(self) -> Any:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} must be fitted before it can be used. Call fit first."
+            )
+        return self.model_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     if TYPE_CHECKING:
         # Parameters are attributes, as scikit-learn has them.
         def __getattr__(self, name: str) -> Any: ...
 
 
-class RankingFace(NamedParameters):
-    """A ranker around a model: its data, score and file. A subclass has `parameters` and `fit`."""
+class TreeEstimator(Estimator):
+    """An estimator whose model is of trees."""
 
-    def _training_data(
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The share of each feature in the gain of all splits."""
+        gains: NDArray[np.float64] = self._fitted().importance("gain")
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+
+class RankingEstimator(Estimator):
+    """A ranker of any kind: a subclass says how a run of training starts."""
+
+    _unit: ClassVar[Unit] = TREES
+
+    @abstractmethod
+    def _start(
+        self, train: Dataset, valid: Mapping[str, Dataset], parameters: Any, **options: Any
+    ) -> Run:
+        """A run of training that has done nothing yet."""
+
+    @abstractmethod
+    def _warn(self, run: Run) -> None:
+        """Warn that nothing was learned."""
+
+    def fit(
         self,
         X: Any,
-        y: ArrayLike | None,
-        preferences: Preferences | Iterable[Sequence[Any]] | None,
+        y: ArrayLike | None = None,
         *,
-        split_queries: SplitQueries,
-        **given: Any,
-    ) -> tuple[Dataset, Preferences | None]:
-        """What `fit` is given, as a data set and pairs of its rows."""
-        if y is None and preferences is not None and not isinstance(X, Dataset):
-            y = np.zeros(len(X))
-        train = as_dataset(X, y, split_queries=split_queries, **given)
-        if preferences is not None and split_queries == "group":
-            raise DataError(
-                "preferences must name rows that stay where they are. Got split_queries='group', "
-                "which may move them: sort the data first."
-            )
-        if preferences is not None and not isinstance(preferences, Preferences):
-            preferences = Preferences.from_rows(train, preferences)
-        return train, preferences
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        base_scores: ArrayLike | None = None,
+        split_queries: SplitQueries = "error",
+        valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None = None,
+        eval_set: Iterable[tuple[Any, ...]] | None = None,
+        callbacks: Iterable[Callback] = (),
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_every: int = 50,
+        resume: str | PathLike[str] | Model | None = None,
+        base_model: BaseModel | None = None,
+        preferences: Preferences | Iterable[Sequence[Any]] | None = None,
+    ) -> Self:
+        """Train.
 
-    def _keep_model(self, model: Any, n_kept: int) -> None:
-        """Become a fitted estimator with this model."""
-        self.model_ = model
-        self.history_ = model.history
-        self.best_iteration_ = n_kept
-        self.n_features_in_ = model.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if model.feature_names != default_feature_names(model.n_features):
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        Parameters
+        ----------
+        X, y
+            A Dataset alone, or features and labels. A data frame may have its query ids in a
+            column `qid`.
+        qid, group
+            The query of each row, as XGBoost takes it, or the rows of each query, as LightGBM
+            does; one of them unless X brings its queries.
+        sample_weight
+            One per query, or one per row that is the same within each query.
+        base_scores
+            What an earlier model gave each document: the new one is added on top.
+        split_queries
+            What to do when a query's rows are not together: "error", or "group" them.
+        valid, eval_set
+            Validation sets: a Dataset, several, or a mapping of names to them; or, as in XGBoost,
+            tuples (X, y, qid).
+        callbacks
+            Each is called after every tree or epoch with the `Run`; training stops if one returns
+            True.
+        checkpoint, checkpoint_every
+            A file to which the model so far is written every so many trees. Networks have none.
+        resume
+            A checkpoint, or a model of trees, to go on from: the result has the same bits as a run
+            that was never interrupted.
+        base_model
+            What to start from, with any parameters: a `Model` of trees, its file or an estimator
+            fitted with one, which the new model then has too; or a function from features to
+            scores, or what has one as `predict`, as a network: the new model then needs its scores
+            as `base_scores`.
+        preferences
+            Pairs (better, worse) or (better, worse, probability) of rows to train by in place of
+            labels, which may be left out then; for networks, `rankmart` and `lambdamart`. They may
+            contradict each other.
+
+        A warning says so where nothing can be learned: labels are equal in every query, or trees
+        find no split from the start. Every document then has the same score, or the one that an
+        untrained network gives.
+
+        Ctrl-C ends training: `model_` then has the trees or whole epochs so far, and
+        KeyboardInterrupt goes on to the caller.
+        """
+        parameters = self.parameters()
+        check_can_resume(self._unit, checkpoint=checkpoint, resume=resume)
+        called = gather_callbacks(callbacks, checkpoint, checkpoint_every)
+        train = as_dataset(
+            X, _labels_of(X, y, preferences), qid=qid, group=group, weights=sample_weight,
+            base_scores=base_scores, split_queries=split_queries,
+        )  # fmt: skip
+        options = {} if resume is None else {"resume": resume}
+        run = self._start(
+            train,
+            validation_sets(valid, eval_set),
+            parameters,
+            base_model=base_model._fitted() if isinstance(base_model, Estimator) else base_model,
+            preferences=_pairs_of(train, preferences, split_queries),
+            **options,
+        )
+        run.run(called, verbose=self.verbose)
+        self._keep(run.make_model())
+        if run.interrupted:
+            raise KeyboardInterrupt
+        if not run.has_learned:
+            self._warn(run)
+        return self
+
+    def predict(self, X: Any, *, base_scores: Any = None) -> Any:
+        """The score of each document; higher is better. See `predict` of the model."""
+        return self._fitted().predict(X, base_scores=base_scores, n_jobs=self.n_jobs)
 
     def score(
         self,
@@ -94,16 +279,30 @@ class RankingFace(NamedParameters):
         scores = model.predict(data, n_jobs=self.n_jobs)
         return float(evaluate(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file."""
-        self._fitted().save(path)
+    @classmethod
+    def _with_model(cls, model: Any, **more: Any) -> Self:
+        """A fitted estimator with this model and the parameters it was trained with."""
+        parameters = cls._parameters_type.from_json(model.parameters)  # type: ignore[attr-defined]
+        known = set(cls._get_param_names())
+        chosen = {f.name: getattr(parameters, f.name) for f in fields(parameters)}
+        estimator = cls(**{name: chosen[name] for name in chosen if name in known}, **more)
+        estimator._keep(model)
+        return estimator
 
-    def _fitted(self) -> Any:
-        if not hasattr(self, "model_"):
-            raise NotFittedError(
-                f"this {type(self).__name__} must be fitted before it can be used. Call fit first."
-            )
-        return self.model_
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+def _labels_of(X: Any, y: Any, preferences: Any) -> Any:
+    """The labels, which preferences may take the place of."""
+    if y is None and preferences is not None and not isinstance(X, Dataset):
+        return np.zeros(len(X))
+    return y
+
+
+def _pairs_of(train: Dataset, preferences: Any, split_queries: str) -> Preferences | None:
+    if preferences is not None and split_queries == "group":
+        raise DataError(
+            "preferences must name rows that stay where they are. Got split_queries='group', "
+            "which may move them: sort the data first."
+        )
+    if preferences is None or isinstance(preferences, Preferences):
+        return preferences
+    return Preferences.from_rows(train, preferences)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from rankgrove.boosting.loop import Callback
 from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
-from rankgrove.boosting.pointwise import Watch, as_documents, raised
-from rankgrove.data.dataset import as_features, default_feature_names
-from rankgrove.errors import DataError, ParameterError
-from rankgrove.estimators.base import NamedParameters
+from rankgrove.data.dataset import Dataset
+from rankgrove.errors import DataError, refusal
+from rankgrove.estimators.base import TreeEstimator, made_with
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.pointwise import Logistic, Regression
-from rankgrove.training.trees import make_model, no_split_text, train_trees
+from rankgrove.training.checkpoints import gather_callbacks
+from rankgrove.training.measures import LossMeasure
+from rankgrove.training.run import Callback
+from rankgrove.training.trees import no_split_text, start_trees
 
 Floats = NDArray[np.float64]
-Loss = Callable[[Floats, Floats], float]
 
 # What single documents have no use for.
 _OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
@@ -39,26 +38,21 @@ _OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
 _OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0, "bootstrap": 0.0, "split_noise": 0.0}
 _OF_CLASSIFIER = {**_OF_REGRESSOR, "l2": 1.0, "sigma": 1.0, "balanced": False}
 
-
 _CLASSES, _CLASSES_TYPE = "classes", "classes_dtype"
 
+# Rows of a block where blocks may stand for queries.
+_BLOCK_ROWS = 4096
 
-class _Pointwise(NamedParameters):
+
+class _Pointwise(TreeEstimator):
     """The shared part: a subclass has an objective, its targets, and what it makes of scores."""
 
     _objective: ClassVar[type[Objective]]
     _loss_name: ClassVar[str]
+    _is_centred: ClassVar[bool] = False
 
-    def _set(self, parameters: Mapping[str, Any]) -> None:
-        self._refuse(parameters)
-        for parameter in inspect.signature(type(self)).parameters.values():
-            setattr(self, parameter.name, parameters.get(parameter.name, parameter.default))
-
-    def parameters(self) -> Parameters:
-        """The checked parameters of training."""
-        known = {field.name for field in fields(Parameters)}
-        own = {name: getattr(self, name) for name in self._get_param_names() if name in known}
-        return Parameters.from_names({"objective": self._objective.name, **own})
+    def _held(self) -> dict[str, Any]:
+        return {"objective": self._objective.name}
 
     @abstractmethod
     def _targets_of(self, y: NDArray[Any]) -> Floats:
@@ -68,20 +62,39 @@ class _Pointwise(NamedParameters):
     def _loss(self, targets: Floats, scores: Floats) -> float:
         """What early stopping watches; lower is better."""
 
-    def _train(
+    def _look_at(self, labels: NDArray[Any]) -> dict[str, Any]:
+        """Refuse labels that nothing can be learned from; what the model is to note of them."""
+        return {}
+
+    def fit(
         self,
-        features: Any,
-        targets: Floats,
-        sample_weight: ArrayLike | None,
-        eval_set: Iterable[tuple[Any, Any]] | None,
-        callbacks: Iterable[Callback],
+        X: Any,
+        y: ArrayLike,
         *,
-        centred: bool,
-        also: Mapping[str, Any],
-    ) -> None:
-        """Fit trees and become an estimator with their model; `also` goes into its notes."""
-        parameters = self.parameters()
-        rounds = parameters.early_stopping_rounds
+        sample_weight: ArrayLike | None = None,
+        eval_set: Iterable[tuple[Any, Any]] | None = None,
+        callbacks: Iterable[Callback] = (),
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X, y
+            Features, where NaN is missing and absent entries of a sparse matrix are 0, and what
+            to predict from them: finite numbers, or two classes for a classifier.
+        sample_weight
+            One per row, 0 or more.
+        eval_set
+            Validation sets, tuples (X, y); the first one decides about early stopping.
+        callbacks
+            Each is called after every tree with the `Run`; training stops if one returns True.
+
+        Ctrl-C ends training: `model_` then has the trees so far, and KeyboardInterrupt goes on
+        to the caller.
+        """
+        features, labels = self._checked(X, y, reset=True)
+        notes, targets = self._look_at(labels), self._targets_of(labels)
+        parameters, called = self.parameters(), gather_callbacks(callbacks)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(
@@ -92,95 +105,86 @@ class _Pointwise(NamedParameters):
                 # A row without weight is none: it has no part in how features are cut, either.
                 features, targets, weights = features[counts], targets[counts], weights[counts]
         # Labels are float32: what all have in common is taken out first, and given back after.
-        centre = float(np.average(targets, weights=weights)) if centred else 0.0
-        names = getattr(self, "feature_names_in_", None)
-        data = as_documents(features, targets - centre, weights, names, parameters)
-        watch = Watch(self._validation_sets(eval_set), self._loss, self._loss_name, centre, rounds)
-        if rounds is not None and not watch.sets:
-            raise ParameterError(
-                "early_stopping_rounds must have a validation set to watch. Got none: pass "
-                "eval_set=[(X, y)], or early_stopping_rounds=None."
-            )
-        if not isinstance(callbacks, Iterable):
-            raise ParameterError(f"callbacks must be a list of functions. Got {callbacks!r}.")
-        training = train_trees(
-            data, {}, replace(parameters, early_stopping_rounds=None),
-            callbacks=[watch, *callbacks], verbose=self.verbose, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        if training.trees:
-            model = make_model(training, watch.n_kept(training))
-            self._keep(
-                replace(
-                    model,
-                    ensemble=raised(model.ensemble, centre),
-                    parameters={**model.parameters, "early_stopping_rounds": rounds},
-                    notes={**model.notes, **also},
-                    history=watch.history,
-                )
-            )
-        if training.interrupted:
+        centre = float(np.average(targets, weights=weights)) if self._is_centred else 0.0
+        sets = self._validation_sets(eval_set)
+        held_out = {name: y for name, (_, y) in sets.items()}
+        run = start_trees(
+            self._documents(features, targets - centre, parameters, weights),
+            {name: self._documents(rows, 0 * y, parameters) for name, (rows, y) in sets.items()},
+            parameters,
+            measures=LossMeasure(self._loss_name, self._loss, held_out),
+            offset=centre,
+            n_jobs=self.n_jobs,
+        )
+        run.run(called, verbose=self.verbose)
+        if run.n_steps:
+            model = run.make_model()
+            self._keep(replace(model, notes={**model.notes, **notes}))
+        if run.interrupted:
             raise KeyboardInterrupt
-        if len(self.model_.ensemble.feature) == 0 and np.ptp(targets) > 0:
+        if not run.has_learned and np.ptp(targets) > 0:
             text = no_split_text(parameters, len(targets), "features that differ")
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, stacklevel=2)
+        return self
+
+    def _documents(
+        self, features: Any, labels: Floats, parameters: Parameters, weights: Floats | None = None
+    ) -> Dataset:
+        """The rows as documents. Forces do not depend on the query, so that may be anything.
+
+        Weights, and samples of queries, are by query: then each row is one. Otherwise blocks of
+        rows are, which is faster and gives the same bits.
+        """
+        if np.abs(labels).max() > np.finfo(np.float32).max:
+            raise DataError("y must be within 3.4e38 of its mean. Got a value beyond: rescale y.")
+        n_rows, p = len(labels), parameters
+        by_query = p.subsample < 1 and p.sampling in ("query", "variance_query")
+        by_query = by_query or (p.resolve().bootstrap > 0 and p.bootstrap_by == "query")
+        by_row = weights is not None or by_query
+        offsets = np.append(np.arange(0, n_rows, 1 if by_row else _BLOCK_ROWS), n_rows)
+        return Dataset.from_arrays(
+            features, labels, group=np.diff(offsets), weights=weights,
+            feature_names=getattr(self, "feature_names_in_", None),
+        )  # fmt: skip
 
     def _keep(self, model: Model) -> None:
-        """Become a fitted estimator with this model."""
-        self.model_ = model
-        self.history_ = model.history
-        self.best_iteration_ = model.n_trees
+        # Those that scikit-learn has seen stay, also where they are what features without names
+        # are called.
+        names = self.__dict__.get("feature_names_in_")
+        super()._keep(model)
+        if names is not None:
+            self.feature_names_in_ = names
 
     def _validation_sets(
         self, eval_set: Iterable[tuple[Any, Any]] | None
-    ) -> dict[str, tuple[NDArray[np.float32], Floats]]:
+    ) -> dict[str, tuple[Any, Floats]]:
+        rule = "be a list of tuples (X, y)"
         if eval_set is not None and not isinstance(eval_set, Iterable):
-            raise ParameterError(
-                f"eval_set must be a list of tuples (X, y). Got {type(eval_set).__name__}."
-            )
+            raise refusal("eval_set", rule, got=type(eval_set).__name__)
         several = list(eval_set or ())
         sets = {}
         for number, entry in enumerate(several, 1):
             if not isinstance(entry, (tuple, list)) or len(entry) != 2:
-                raise ParameterError(
-                    f"eval_set must be a list of tuples (X, y). Got {type(entry).__name__} as an "
-                    f"entry."
-                )
+                raise refusal("eval_set", rule, got=f"{type(entry).__name__} as an entry")
             features, y = self._checked(*entry, reset=False)
             name = "valid" if len(several) == 1 else f"valid_{number}"
-            sets[name] = as_features(features, 0.0), self._targets_of(y)
+            sets[name] = features, self._targets_of(y)
         return sets
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> Any:
-        """Features, and labels unless told not to check any, by scikit-learn's rules."""
+    def _checked(self, X: Any, *y: Any, reset: bool) -> Any:
+        """Features, and labels if there are any, by scikit-learn's rules."""
+        options = {"y_numeric": isinstance(self, RegressorMixin)} if y else {}
         return validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=np.float32,
-            ensure_all_finite="allow-nan", y_numeric=isinstance(self, RegressorMixin),
+            self, X, *y, reset=reset, accept_sparse="csr", dtype=np.float32,
+            ensure_all_finite="allow-nan", **options,
         )  # fmt: skip
 
     def _scores(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        features = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=np.float32,
-            ensure_all_finite="allow-nan",
-        )  # fmt: skip
-        model: Model = self.model_
-        return model.predict(features, n_jobs=self.n_jobs)
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """The share of each feature in the gain of all splits."""
-        check_is_fitted(self)
-        gains: Floats = self.model_.importance("gain")
-        total = gains.sum()
-        return gains / total if total > 0 else gains
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file."""
-        check_is_fitted(self)
-        self.model_.save(path)
+        model: Model = self._fitted()
+        return model.predict(self._checked(X, reset=False), n_jobs=self.n_jobs)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Any:
+    def load(cls, path: str | PathLike[str]) -> Self:
         """A fitted estimator from a model file, with the parameters it was trained with."""
         model = Model.load(path)
         parameters = Parameters.from_json(model.parameters)
@@ -195,20 +199,14 @@ class _Pointwise(NamedParameters):
                 f"the model of a {cls.__name__} must not be trained on top of base scores. Got "
                 f"one in {path}: use Model.load."
             )
-        own = {
+        chosen = {
             name: getattr(objective if name in OF_OBJECTIVE else parameters, name)
             for name in cls._get_param_names()
             if hasattr(parameters, name)
         }
-        estimator = cls(**own)
+        estimator = cls(**chosen)
         estimator._keep(model)
-        estimator.n_features_in_ = model.n_features
-        if model.feature_names != default_feature_names(model.n_features):
-            estimator.feature_names_in_ = np.array(model.feature_names, dtype=object)
         return estimator
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -217,6 +215,7 @@ class _Pointwise(NamedParameters):
         return tags
 
 
+@made_with(Parameters, _OF_REGRESSOR, left_out=_OF_RANKING)
 class MARTRegressor(RegressorMixin, _Pointwise):  # type: ignore[misc]
     """Regression by gradient-boosted trees: squared error, the trees of `Ranker`.
 
@@ -252,41 +251,7 @@ class MARTRegressor(RegressorMixin, _Pointwise):  # type: ignore[misc]
 
     _objective = Regression
     _loss_name = "squared error"
-
-    def __init__(self, **parameters: Any) -> None:
-        self._set(parameters)
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        eval_set: Iterable[tuple[Any, Any]] | None = None,
-        callbacks: Iterable[Callback] = (),
-    ) -> MARTRegressor:
-        """Train.
-
-        Parameters
-        ----------
-        X, y
-            Features, where NaN is missing and absent entries of a sparse matrix are 0, and what
-            to predict from them. y must be finite.
-        sample_weight
-            One a row, 0 or more.
-        eval_set
-            Validation sets, tuples (X, y); the first one decides about early stopping.
-        callbacks
-            Each is called after every tree with the `Training`; training stops if one returns
-            True.
-
-        Ctrl-C ends training: `model_` then has the trees so far, and KeyboardInterrupt goes on
-        to the caller.
-        """
-        features, labels = self._checked(X, y, reset=True)
-        targets = self._targets_of(labels)
-        self._train(features, targets, sample_weight, eval_set, callbacks, centred=True, also={})
-        return self
+    _is_centred = True
 
     def predict(self, X: Any) -> Floats:
         """The predicted value of each row."""
@@ -299,6 +264,7 @@ class MARTRegressor(RegressorMixin, _Pointwise):  # type: ignore[misc]
         return float(np.mean((targets - scores) ** 2))
 
 
+@made_with(Parameters, _OF_CLASSIFIER, left_out=_OF_RANKING)
 class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
     """Two classes by gradient-boosted trees: logistic loss, the trees of `Ranker`.
 
@@ -343,26 +309,13 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
     _objective = Logistic
     _loss_name = "log loss"
 
-    def __init__(self, **parameters: Any) -> None:
-        self._set(parameters)
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        eval_set: Iterable[tuple[Any, Any]] | None = None,
-        callbacks: Iterable[Callback] = (),
-    ) -> MARTClassifier:
-        """Train; the arguments are those of `MARTRegressor.fit`, with two classes as y."""
-        features, labels = self._checked(X, y, reset=True)
+    def _look_at(self, labels: NDArray[Any]) -> dict[str, Any]:
         kind = type_of_target(labels, input_name="y", raise_unknown=True)
         if kind.startswith("continuous"):
             raise DataError(
                 f"y must be classes. Unknown label type: {kind}. Use MARTRegressor for numbers."
             )
-        classes = np.unique(labels)
+        self.classes_ = classes = np.unique(labels)
         if kind != "binary":
             raise DataError(
                 f"Only binary classification is supported. The type of the target is {kind}. Got "
@@ -371,19 +324,14 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
             )
         if len(classes) == 1:
             raise DataError(f"y must have two classes. Got one class only, {classes[0]!r}.")
-        self.classes_ = classes
-        self._train(
-            features, self._targets_of(labels), sample_weight, eval_set, callbacks, centred=False,
-            also=_classes_as_json(classes),
-        )  # fmt: skip
-        return self
+        return _classes_as_json(classes)
 
     def decision_function(self, X: Any) -> Floats:
         """The score of each row: above 0 where the second class is more likely."""
         return self._scores(X)
 
     def predict_proba(self, X: Any) -> Floats:
-        """The chance of each class, one row a row of X."""
+        """The chance of each class, one row per row of X."""
         raised = self._sigma * self._scores(X)
         return np.column_stack([expit(-raised), expit(raised)])
 
@@ -396,25 +344,25 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
     @property
     def _sigma(self) -> float:
         """That of training, whatever the parameter has been set to since."""
-        check_is_fitted(self)
-        return float(_logistic(Parameters.from_json(self.model_.parameters)).sigma)
+        return float(_logistic(Parameters.from_json(self._fitted().parameters)).sigma)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model, with its classes, to a file; they must be text, numbers or bools."""
-        check_is_fitted(self)
-        if _CLASSES not in self.model_.notes:
+        if _CLASSES not in self._fitted().notes:
             raise DataError(
                 f"classes must be text, whole numbers or bools to be saved. Got "
                 f"{self.classes_.dtype}: give such as y, or pickle the classifier."
             )
         super().save(path)
 
-    def _keep(self, model: Model) -> None:
-        super()._keep(model)
-        if not hasattr(self, "classes_"):
-            # A model that `Ranker` has trained knows 0 and 1.
-            kept = model.notes.get(_CLASSES, [0, 1])
-            self.classes_ = np.array(kept, dtype=model.notes.get(_CLASSES_TYPE))
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """A fitted classifier from a model file, with the parameters it was trained with."""
+        classifier = super().load(path)
+        noted = classifier.model_.notes
+        # A model that `Ranker` has trained knows 0 and 1.
+        classifier.classes_ = np.array(noted.get(_CLASSES, [0, 1]), dtype=noted.get(_CLASSES_TYPE))
+        return classifier
 
     def _targets_of(self, y: NDArray[Any]) -> Floats:
         unknown = y[~np.isin(y, self.classes_)]
@@ -443,20 +391,6 @@ class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
 def _logistic(parameters: Parameters) -> Logistic:
     """The objective of a classifier, which can be no other."""
     return cast("Logistic", parameters.make_objective())
-
-
-def _signature(defaults: Mapping[str, Any]) -> inspect.Signature:
-    """What an estimator is made with, all by name."""
-    kinds = inspect.Parameter
-    names = {f.name: f.default for f in fields(Parameters) if f.name not in _OF_RANKING}
-    names |= {**defaults, "n_jobs": None, "verbose": False}
-    own = [kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in names.items()]
-    return inspect.Signature([kinds("self", kinds.POSITIONAL_OR_KEYWORD), *own])
-
-
-# scikit-learn reads the names of parameters here, and `help` shows them.
-MARTRegressor.__init__.__signature__ = _signature(_OF_REGRESSOR)  # type: ignore[attr-defined]
-MARTClassifier.__init__.__signature__ = _signature(_OF_CLASSIFIER)  # type: ignore[attr-defined]
 
 
 def _classes_as_json(classes: NDArray[Any]) -> dict[str, Any]:

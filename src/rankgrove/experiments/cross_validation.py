@@ -146,10 +146,10 @@ def cross_validate(
     Parameters
     ----------
     estimators
-        One, or a mapping of names to several, which then have the same folds. A `Ranker`; any
-        estimator whose `fit` takes (X, y) and, if it wants, `qid`, `group` or `sample_weight`; a
-        pipeline of scikit-learn whose last step is one of these. A classifier scores a document
-        with its expected class. They are cloned, and stay as they are.
+        One, or a mapping of names to several, which then have the same folds. A `Ranker`, `RankNet`
+        or `LambdaRank`; any estimator whose `fit` takes (X, y) and, if it wants, `qid`, `group` or
+        `sample_weight`; a pipeline of scikit-learn whose last step is one of these. A classifier
+        scores a document with its expected class. They are cloned, and stay as they are.
     data
         The data, all of them.
     metrics
@@ -294,7 +294,7 @@ class _Task:
         """Those of the documents of the fold."""
         from sklearn.base import clone  # noqa: PLC0415 (a second, for who needs it)
 
-        from rankgrove.estimators.ranker import Ranker  # noqa: PLC0415
+        from rankgrove.estimators.base import RankingEstimator  # noqa: PLC0415
 
         is_known = hasattr(self.estimator, "get_params")
         estimator = clone(self.estimator) if is_known else deepcopy(self.estimator)
@@ -306,7 +306,7 @@ class _Task:
             train, options["valid"] = train.split(
                 1 - self.valid_share, self.valid_share, seed=self.seed
             )
-        if isinstance(estimator, Ranker):
+        if isinstance(estimator, RankingEstimator):
             estimator.fit(train, **options, callbacks=[stop])
             found = estimator.predict(test)
         else:

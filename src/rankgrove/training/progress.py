@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from rankgrove.boosting.loop import Training
+    from rankgrove.training.run import Run
 
 # Lines are written after this many seconds at the earliest.
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress:
-    """Shows after each tree how many there are, the watched metric and the time left.
+    """Shows after each step how many there are, the watched measure and the time left.
 
     Used as a context and as a callback of training. On a terminal it is one line that moves;
     elsewhere a line is written every few seconds.
@@ -35,41 +35,37 @@ class Progress:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def __call__(self, training: Training) -> None:
+    def __call__(self, run: Run) -> None:
         now = time.monotonic()
-        done = len(training.trees)
-        total = training.parameters.n_estimators
         if self._first == 0:
-            # The first tree may have waited for compilation: time is counted from it on.
-            self._first, self._start = done, now
-        is_last = done == total
+            # The first step may have waited for compilation: time is counted from it on.
+            self._first, self._start = run.n_steps, now
         wait = 0.1 if self._bar else _SECONDS_BETWEEN_LINES
-        if now - self._written < wait and not is_last:
+        if now - self._written < wait and run.n_steps < run.most_steps:
             return
         self._written = now
-        line = self._line(training, done, total, now)
-        if self._bar:
-            self._stream.write("\r\x1b[K" + line)
-        else:
-            self._stream.write(line + "\n")
+        line = self._line(run, now)
+        self._stream.write("\r\x1b[K" + line if self._bar else line + "\n")
         self._stream.flush()
 
-    def _line(self, training: Training, done: int, total: int, now: float) -> str:
-        parts = [f"{done:,}/{total:,} trees"]
+    def _line(self, run: Run, now: float) -> str:
+        done, total = run.n_steps, run.most_steps
+        words = [f"{done:,}/{total:,} {run.unit.plural}"]
         if self._bar:
             filled = 24 * done // total
-            parts.insert(0, "━" * filled + "╌" * (24 - filled))
-        watched = training.validation.watched
-        if watched:
-            metric = training.parameters.metrics()[0]
-            parts.append(f"{metric} {watched[-1]:.4f}")
-            parts.append(f"best {max(watched):.4f} at {training.validation.best:,}")
-        grown = done - self._first
+            words.insert(0, "━" * filled + "╌" * (24 - filled))
+        validation = run.validation
+        if validation.watched:
+            words.append(f"{validation.measures.names[0]} {validation.watched[-1]:.4f}")
+            best = validation.best
+            words.append(f"best {validation.watched[best - 1]:.4f} at {best:,}")
+        since_first = done - self._first
         if done == total:
-            parts.append(clock_time(now - self._opened))
-        elif grown > 0:
-            parts.append(f"{clock_time((now - self._start) / grown * (total - done))} left")
-        return "  ".join(parts)
+            words.append(clock_time(now - self._opened))
+        elif since_first > 0:
+            each = (now - self._start) / since_first
+            words.append(f"{clock_time(each * (total - done))} left")
+        return "  ".join(words)
 
 
 def clock_time(seconds: float) -> str:

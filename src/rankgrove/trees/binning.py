@@ -193,7 +193,7 @@ class Bins:
         kinds[_has_missing(features, n_jobs)] = WITH_MISSING
         categories = {}
         for feature in sorted(categorical):
-            categories[feature] = _most_frequent(features[:, feature], max_bins)
+            categories[feature] = most_frequent(features[:, feature], max_bins)
             edges[feature] = np.inf
             n_bins[feature] = max(len(categories[feature]), 1)
             kinds[feature] = CATEGORICAL
@@ -215,7 +215,7 @@ def _has_missing(features: NDArray[np.float32], n_jobs: int | None) -> NDArray[n
     return np.asarray(seen.any(axis=0))
 
 
-def _most_frequent(values: NDArray[np.float32], max_bins: int) -> tuple[float, ...]:
+def most_frequent(values: NDArray[np.float32], max_bins: int) -> tuple[float, ...]:
     """The distinct values, the most frequent first, the lower one if equal."""
     found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
     return tuple(found[np.argsort(-counts, kind="stable")[:max_bins]].tolist())

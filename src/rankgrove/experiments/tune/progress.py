@@ -6,9 +6,9 @@ import sys
 import time
 from typing import TextIO
 
-from rankgrove.experiments.kinds import TREES, Kind
 from rankgrove.experiments.tune.trials import Trial, TrialTable
 from rankgrove.training.progress import clock_time
+from rankgrove.training.trainer import TREES, Unit
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -17,9 +17,9 @@ class TrialProgress:
     """The trials so far, the best and the time left: a line that moves, or one now and then."""
 
     def __init__(
-        self, n_trials: int, metric: str, kind: Kind = TREES, stream: TextIO | None = None
+        self, n_trials: int, metric: str, unit: Unit = TREES, stream: TextIO | None = None
     ) -> None:
-        self._n_trials, self._metric, self._kind = n_trials, metric, kind
+        self._n_trials, self._metric, self._unit = n_trials, metric, unit
         self._stream = sys.stderr if stream is None else stream
         self._moves = self._stream.isatty()
         self._trials: list[Trial] = []
@@ -32,13 +32,13 @@ class TrialProgress:
             self._write(f"going on after {len(trials):,} trials", force=True)
 
     def grown(self, n_trees: int, best: float) -> None:
-        now = f"{best:.4f} at {self._kind.unit} {n_trees:,}"
+        now = f"{best:.4f} at {self._unit.noun} {n_trees:,}"
         self._write("  ".join([*self._parts(), now, *self._left()]))
 
     def finished(self, trials: list[Trial]) -> None:
         self._trials = trials
         last = trials[-1]
-        now = f"last {last.value:.4f} with {self._kind.count(last.n_trees)}"
+        now = f"last {last.value:.4f} with {self._unit.count(last.n_trees)}"
         now += " (pruned)" if last.state == "pruned" else ""
         self._write(
             "  ".join([*self._parts(), now, *self._left()]), force=len(trials) == self._n_trials

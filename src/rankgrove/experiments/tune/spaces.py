@@ -17,7 +17,7 @@ from rankgrove.objectives.base import Objective
 from rankgrove.rules import AUTO, options_of
 
 if TYPE_CHECKING:
-    from rankgrove.experiments.kinds import AnyParameters
+    from rankgrove.experiments.registry import AnyParameters
 
 # What decides how trials are run, or belongs to the data, is not drawn.
 _NOT_DRAWN = {

@@ -11,27 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from rankgrove.boosting.binned import SharedBins
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.frames import Backend, make_frame
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments import tables
-from rankgrove.experiments.kinds import (
-    TREES,
-    Kind,
-    ends_if_diverged,
-    kind_of,
-    n_done,
-    start_training,
-)
+from rankgrove.experiments.registry import start_run
 from rankgrove.experiments.tune.spaces import Choices, Range, Space, as_drawn, from_drawn
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.training.run import Run
+from rankgrove.training.trainer import TREES, DivergedError, Unit, unit_of
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from rankgrove.experiments.kinds import AnyParameters
+    from rankgrove.experiments.registry import AnyParameters
 
 State = Literal["complete", "pruned"]
 
@@ -93,8 +89,8 @@ class Trial:
 class TrialTable(Sequence[Trial]):
     """The trials in their order. Prints as a table, the best one marked."""
 
-    def __init__(self, trials: Sequence[Trial], kind: Kind = TREES) -> None:
-        self._trials, self._kind = list(trials), kind
+    def __init__(self, trials: Sequence[Trial], unit: Unit = TREES) -> None:
+        self._trials, self._unit = list(trials), unit
 
     @overload
     def __getitem__(self, at: int) -> Trial: ...
@@ -142,7 +138,7 @@ class TrialTable(Sequence[Trial]):
         columns = self.to_dict()
         del columns["seconds"], columns["n_grown"]
         best = self.best.number if any(t.state == "complete" for t in self._trials) else -1
-        names = {"number": "trial", "n_trees": f"{self._kind.unit}s", "drawn_by": "drawn by"}
+        names = {"number": "trial", "n_trees": self._unit.plural, "drawn_by": "drawn by"}
         header = [names.get(name, name) for name in columns]
         rows = [
             [f"{number}{'*' if number == best else ''}", *(_shown(cell) for cell in cells)]
@@ -201,23 +197,24 @@ def grow(parts: Sequence[Part], parameters: AnyParameters, n_jobs: int | None) -
     After each comes the mean value over all queries. A network whose scores leave all bounds is
     trained no further; if that is its first epoch, it is worth what equal scores are worth.
     """
-    kind = kind_of(parameters.objective)
-    runs = [start_training(part.train, part.valid, parameters, part.bins, n_jobs) for part in parts]
-    for number in range(1, getattr(parameters, kind.number) + 1):
-        diverged = True
-        with ends_if_diverged(kind):
-            for run in runs:
-                run.run([_stop])
-                if run.interrupted:
-                    raise KeyboardInterrupt
-            diverged = False
-        if diverged:
-            if number == 1:
+    runs = [_start(part, parameters, n_jobs) for part in parts]
+    is_first = True
+    while True:
+        try:
+            advanced = [run.advance() for run in runs]
+        except DivergedError:
+            if is_first:
                 yield _mean_value(parts, [_value_of_nothing(part, parameters) for part in parts])
             return
-        if all(n_done(run) < number for run in runs):
+        if not any(advanced):
             return
+        is_first = False
         yield _mean_value(parts, [run.validation.watched[-1] for run in runs])
+
+
+def _start(part: Part, parameters: AnyParameters, n_jobs: int | None) -> Run:
+    shared = {"shared_bins": part.bins} if isinstance(parameters, Parameters) else {}
+    return start_run(part.train, {"valid": part.valid}, parameters, n_jobs=n_jobs, **shared)
 
 
 def _mean_value(parts: Sequence[Part], values: Sequence[float]) -> float:
@@ -229,10 +226,6 @@ def _mean_value(parts: Sequence[Part], values: Sequence[float]) -> float:
 def _value_of_nothing(part: Part, parameters: AnyParameters) -> float:
     metric = parameters.metrics()[0]
     return evaluate(part.valid, np.zeros(part.valid.n_documents), metric)[str(metric)]
-
-
-def _stop(_: Any) -> bool:
-    return True
 
 
 @dataclass(frozen=True)
@@ -254,14 +247,14 @@ class Protocol:
     seed: int
 
     @property
-    def kind(self) -> Kind:
-        """What is tuned."""
-        return kind_of(self.base.objective)
+    def unit(self) -> Unit:
+        """What a trial adds one of at a time."""
+        return unit_of(self.base.objective)
 
     @property
     def most(self) -> int:
         """The trees or epochs of a trial, at most."""
-        most: int = getattr(self.base, self.kind.number)
+        most: int = getattr(self.base, self.unit.parameter)
         return most
 
     def drawn_by(self, number: int) -> str:

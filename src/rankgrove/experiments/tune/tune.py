@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -22,15 +23,7 @@ from rankgrove.errors import (
     unknown_name,
     whole_number,
 )
-from rankgrove.experiments.kinds import (
-    EPOCHS,
-    TREES,
-    Kind,
-    kind_of,
-    make_estimator,
-    parameters_of,
-    versions_of,
-)
+from rankgrove.experiments.registry import make_estimator, parameters_type
 from rankgrove.experiments.tune.progress import TrialProgress
 from rankgrove.experiments.tune.spaces import (
     Space,
@@ -52,11 +45,13 @@ from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
 from rankgrove.rules import AUTO, Auto, is_auto
+from rankgrove.training.checkpoints import gather_callbacks
+from rankgrove.training.trainer import EPOCHS, TREES, Unit, unit_of
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from rankgrove.experiments.kinds import AnyParameters
+    from rankgrove.experiments.registry import AnyParameters
 
 Sampler = Literal["tpe", "gp"]
 # Called after each trial; tuning stops if one returns True.
@@ -91,8 +86,8 @@ class Tuned:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the best parameters to a JSON file: `rankgrove train --params FILE` takes it."""
-        kind = kind_of(self.best_parameters["objective"])
-        everything = parameters_of(kind)(**self.best_parameters).as_json()
+        kind = parameters_type(self.best_parameters["objective"])
+        everything = kind(**self.best_parameters).as_json()
         chosen = {name: everything[name] for name in self.best_parameters}
         with open_for_writing(path) as stream:
             stream.write((json.dumps(chosen, indent=2) + "\n").encode())
@@ -106,7 +101,7 @@ class Tuned:
 
     def __str__(self) -> str:
         best = self.trials.best
-        number = kind_of(self.best_parameters["objective"]).count(best.n_trees)
+        number = unit_of(self.best_parameters["objective"]).count(best.n_trees)
         lines = [
             f"{self.metric} {self.best_value:.4f} with {number} in trial "
             f"{best.number} of {len(self.trials):,}",
@@ -201,14 +196,14 @@ def tune(
     import_optuna()
     _check_data(train, valid, folds)
     check_sampler(sampler)
-    _check_callbacks(callbacks)
+    called = gather_callbacks(callbacks)
     n_random = whole_number("n_random", n_random, 0)
     n_trials = n_random + whole_number("n_bayesian", n_bayesian, 0)
     if n_trials == 0:
         raise ParameterError("n_random and n_bayesian must be 1 or more together. Got 0.")
-    kind = kind_of(objective)
-    most = _most(kind, {TREES.limit: max_trees, EPOCHS.limit: max_epochs})
-    rounds = kind.rounds if early_stopping_rounds == AUTO else early_stopping_rounds
+    unit = unit_of(objective)
+    most = _most(unit, {TREES.tune_limit: max_trees, EPOCHS.tune_limit: max_epochs})
+    rounds = unit.tune_rounds if early_stopping_rounds == AUTO else early_stopping_rounds
     whole_number("early_stopping_rounds", rounds, 1, none=True)
     whole_number("seed", seed, 0)
     drawn, given, base = _make_space(objective, metric, space, fixed or {}, most)
@@ -218,12 +213,12 @@ def tune(
     about = _about(protocol, train, valid, len(parts))
     run = _Run(protocol, parts, n_trials, n_jobs)
     with open_study(storage, name, about) as trials:
-        progress = TrialProgress(n_trials, str(watched), kind) if verbose else None
-        run.go(trials, list(callbacks), progress)
-    table = TrialTable(run.trials, kind)
+        progress = TrialProgress(n_trials, str(watched), unit) if verbose else None
+        run.go(trials, called, progress)
+    table = TrialTable(run.trials, unit)
     best = table.best
     return Tuned(
-        best_parameters={**given, **best.parameters, kind.number: best.n_trees},
+        best_parameters={**given, **best.parameters, unit.parameter: best.n_trees},
         best_value=best.value,
         metric=str(watched),
         trials=table,
@@ -291,16 +286,16 @@ def _ignore(n_trees: int, best: float) -> None:
     """What nobody watches."""
 
 
-def _most(kind: Kind, limits: Mapping[str, Any]) -> int:
-    """The trees or epochs of a trial, at most; the limit of another kind of model is refused."""
+def _most(unit: Unit, limits: Mapping[str, Any]) -> int:
+    """The trees or epochs of a trial, at most; the limit of another unit is refused."""
     for name, limit in limits.items():
-        if name != kind.limit and limit is not None:
+        if name != unit.tune_limit and limit is not None:
             raise ParameterError(
-                f"{name} must be left out for an objective that is trained by {kind.unit}s. Got "
-                f"{limit!r}: give {kind.limit}."
+                f"{name} must be left out for an objective that is trained by {unit.plural}. Got "
+                f"{limit!r}: give {unit.tune_limit}."
             )
-    given = limits[kind.limit]
-    most: int = whole_number(kind.limit, kind.most if given is None else given, 1)
+    given = limits[unit.tune_limit]
+    most: int = whole_number(unit.tune_limit, unit.tune_most if given is None else given, 1)
     return most
 
 
@@ -308,8 +303,7 @@ def _make_space(
     objective: Any, metric: Any, space: Any, fixed: Any, most: int
 ) -> tuple[Space, dict[str, Any], AnyParameters]:
     """What is drawn, what is held, and the parameters that a trial starts from."""
-    kind = kind_of(objective)
-    make = parameters_of(kind)
+    unit, make = unit_of(objective), parameters_type(objective)
     given: dict[str, Any] = {"objective": objective, **check_fixed(fixed, make)}
     if not is_auto(metric):
         parse_metric(metric)
@@ -319,10 +313,10 @@ def _make_space(
     if space is None:
         # Says first what is wrong with what is held.
         make(**given)
-        network = kind is EPOCHS
+        network = unit is EPOCHS
         drawn, held = (network_space(fixed), {}) if network else default_space(objective, fixed)
         given |= held
-        base = make(**{**given, kind.number: most})
+        base = make(**{**given, unit.parameter: most})
         if not drawn:
             raise ParameterError(
                 "space must leave something to draw. Got all parameters of the default one held."
@@ -331,7 +325,7 @@ def _make_space(
         both = [key for key in space if key in fixed] if isinstance(space, Mapping) else []
         if both:
             raise ParameterError(f"{both[0]} must be held or drawn. Got it in fixed and in space.")
-        base = make(**{**given, kind.number: most})
+        base = make(**{**given, unit.parameter: most})
         drawn = parse_space(space, base)
     return drawn, given, base
 
@@ -348,7 +342,8 @@ def _about(
         "versions": {
             "rankgrove": __version__,
             "optuna": import_optuna().__version__,
-            **versions_of(protocol.kind),
+            # What else may change what a network comes to.
+            **({"torch": version("torch")} if protocol.unit is EPOCHS else {}),
         },
         "data": {
             "train": _fingerprint(train),
@@ -359,7 +354,7 @@ def _about(
         "objective": everything.pop("objective"),
         "space": {name: entry.as_json() for name, entry in protocol.space.items()},
         "protocol": {
-            protocol.kind.limit: everything.pop(protocol.kind.number),
+            protocol.unit.tune_limit: everything.pop(protocol.unit.parameter),
             "early_stopping_rounds": protocol.rounds,
             "prune": protocol.prune,
             "folds": n_parts if valid is None else None,
@@ -397,11 +392,6 @@ def check_sampler(sampler: Any) -> None:
             "sampler 'gp' needs the package 'torch', which is not installed. Install it with: pip "
             "install torch; or take sampler 'tpe'."
         )
-
-
-def _check_callbacks(callbacks: Any) -> None:
-    if not isinstance(callbacks, Iterable):
-        raise ParameterError(f"callbacks must be a list of functions. Got {callbacks!r}.")
 
 
 def _shown(value: Any) -> str:
