@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -90,15 +91,21 @@ def forward(module: nn.Module, inputs: Tensor) -> Tensor:
     return scores
 
 
+# The number of threads and the random numbers of PyTorch belong to the process: whoever sets them
+# is alone with them, also where folds are trained in threads.
+PYTORCH_LOCK = threading.RLock()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Within this, an operation of PyTorch runs on one thread: sums then have one order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with PYTORCH_LOCK:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def score_chunks(

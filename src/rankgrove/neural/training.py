@@ -21,6 +21,7 @@ from rankgrove.model.schema import Schema
 from rankgrove.neural.loss import Batches
 from rankgrove.neural.model import N_EPOCHS, NetworkModel
 from rankgrove.neural.networks import (
+    PYTORCH_LOCK,
     build_network,
     forward,
     one_thread,
@@ -230,7 +231,7 @@ class NetworkTrainer:
 def _seeded(seed: int, number: int) -> Iterator[None]:
     """Within this, PyTorch draws by the seed and a number; what it drew before stays as it was."""
     drawn = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]
-    with torch.random.fork_rng():
+    with PYTORCH_LOCK, torch.random.fork_rng():
         torch.manual_seed(int(drawn) >> 1)
         yield
 
