@@ -218,7 +218,11 @@ def _run(
     called = gather_callbacks([], job.checkpoint, job.checkpoint_every)
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
     sets = {name: part for name, part in data.items() if name}
-    options = {"base_model": job.base_model, "preferences": pairs, "n_jobs": job.reading.n_jobs}
+    options: dict[str, Any] = {
+        "base_model": job.base_model,
+        "preferences": pairs,
+        "n_jobs": job.reading.n_jobs,
+    }
     if earlier is not None:
         options["resume"] = earlier
     try:
