@@ -23,8 +23,11 @@ from rankgrove.metrics.pairs import PairAccuracy, Tau
 
 METRICS: dict[str, type[Metric]] = {
     metric.name: metric
-    for metric in (NDCG, DCG, MAP, MRR, ERR, Precision, Recall, ExpDCG, RBP, PairAccuracy, Tau)
-}
+    for metric in (
+        NDCG, DCG, MAP, MRR, ERR, Precision, Recall, ExpDCG, RBP,
+        PairAccuracy, Tau,
+    )
+}  # fmt: skip
 _BY_ALIAS = METRICS | {alias: metric for metric in METRICS.values() for alias in metric.aliases}
 
 # What each tool computes under the names it shares with us; tests/parity holds these to the
