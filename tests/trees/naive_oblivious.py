@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankgrove.trees.binning import MISSING_CODE, WITH_MISSING
-from trees.naive_grower import sums
+from rankgrove.trees.binning import CATEGORICAL, MISSING_CODE, WITH_MISSING
+from trees.naive_grower import candidates, sums, term, value_of
+
+FREE = (-np.inf, np.inf)
 
 
 @dataclass
@@ -20,9 +22,14 @@ class Level:
     feature: int
     last_bin: int
     missing_left: bool
+    categories: frozenset | None = None
+    sign: int = 0
+    more_l2: float = 0.0
 
     def goes_left(self, codes):
         mine = codes[:, self.feature]
+        if self.categories is not None:
+            return np.isin(mine, list(self.categories))
         return np.where(mine == MISSING_CODE, self.missing_left, mine <= self.last_bin)
 
 
@@ -32,8 +39,12 @@ def least_curvature(total, n_rows, options, unit):
     return max(options.min_child_weight / unit, estimate, 1.0)
 
 
-def gain_in(own, goes_left, options, unit, l2):
-    """What a cut gains in one node; nothing where a child is too light or the rows too few."""
+def gain_in(own, goes_left, options, unit, l2, cut, bounds):
+    """What a cut gains in one node.
+
+    Nothing where a child is too light, where rows are too few, or where the values of the children
+    are not in the order that a monotone feature must have.
+    """
     if len(own) < 2 * options.min_samples_leaf:
         return 0.0
     total_force, total = sums(own)
@@ -41,26 +52,45 @@ def gain_in(own, goes_left, options, unit, l2):
     at_least = least_curvature(total, len(own), options, unit)
     if curvature < at_least or total - curvature < at_least:
         return 0.0
-    # Written as the engine does, to the bit, so that equal gains are equal in both.
     other = total_force - force
-    x, y = curvature + l2, total - curvature + l2
-    return (force * force * y + other * other * x) / (x * y) - total_force**2 / (total + l2)
+    x, y = curvature + l2 + cut.more_l2, total - curvature + l2 + cut.more_l2
+    if cut.sign * (value_of(other, y, bounds) - value_of(force, x, bounds)) < 0:
+        return 0.0
+    # Written as the engine does, to the bit, so that equal gains are equal in both.
+    parent = total_force * total_force / (total + l2)
+    if bounds == FREE:
+        gain = (force * force * y + other * other * x) / (x * y) - parent
+    else:
+        lost = parent - term(total_force, total + l2, bounds)
+        gain = (term(force, x, bounds) + term(other, y, bounds)) - (parent - lost)
+    # A gain in the last digits of its own terms is none.
+    return gain if abs(gain) > 1e-12 * parent else 0.0
 
 
-def all_cuts(bins, allowed):
-    """Every cut, in the order in which equal ones are preferred."""
-    for feature in np.flatnonzero(allowed):
-        for missing_left in (False, True) if bins.kinds[feature] == WITH_MISSING else (False,):
-            for last_bin in range(bins.n_bins[feature]):
-                yield Level(0.0, int(feature), last_bin, missing_left)
+def all_cuts(bins, allowed, codes=None, packed=None, options=None, unit=1.0, signs=None):
+    """Every cut, in the order in which equal ones are preferred.
+
+    Categories are in the order that they have in all rows of the tree.
+    """
+    for feature in np.flatnonzero(allowed).tolist():
+        n_bins, kind = bins.n_bins[feature], bins.kinds[feature]
+        if kind == CATEGORICAL:
+            sets = candidates(codes[:, feature], packed, kind, n_bins, options, unit)
+            for left_codes, more_l2 in sets:
+                yield Level(0.0, feature, -1, False, frozenset(left_codes), 0, more_l2)
+            continue
+        sign = 0 if signs is None else int(signs[feature])
+        for missing_left in (False, True) if kind == WITH_MISSING else (False,):
+            for last_bin in range(n_bins):
+                yield Level(0.0, feature, last_bin, missing_left, None, sign)
 
 
-def gain_of(cut, nodes, codes, packed, options, unit, more_l2=0.0):
+def gain_of(cut, nodes, codes, packed, options, unit, more_l2=0.0, bounds=None):
     """What a cut gains in all nodes of a level, added up from left to right."""
     l2 = (options.l2 + more_l2) / unit
     total = 0.0
-    for rows in nodes:
-        total += gain_in(packed[rows], cut.goes_left(codes[rows]), options, unit, l2)
+    for rows, own in zip(nodes, bounds or [FREE] * len(nodes), strict=True):
+        total += gain_in(packed[rows], cut.goes_left(codes[rows]), options, unit, l2, cut, own)
     return total
 
 
@@ -72,17 +102,50 @@ def divide(cut, nodes, codes):
     return children
 
 
-def grow(codes, packed, rows, bins, options, unit, allowed):
-    """The cuts of the levels, with gains in whole units, and the rows of the leaves in order."""
-    nodes, levels = [np.asarray(rows)], []
+def bounds_of_children(cut, rows, children, bounds, packed, options, unit):
+    """The bounds of the left and the right child of one node.
+
+    A monotone cut parts their values half-way, at the parent's value if they are in the wrong
+    order; a child without rows has the bound on its side, if there is one, and frees the other.
+    """
+    if cut.sign == 0 or len(rows) == 0:
+        return [bounds, bounds]
+    low, high = bounds
+    l2 = options.l2 / unit
+    pair = children if cut.sign > 0 else children[::-1]
+    below, above, own = (
+        value_of(sums(part)[0], sums(part)[1] + l2, bounds)
+        for part in (*(packed[child] for child in pair), packed[rows])
+    )
+    border = below / 2 + above / 2 if below <= above else own
+    lower, upper = (low, border), (border, high)
+    if len(pair[0]) == 0 and low > -np.inf:
+        lower, upper = (low, low), bounds
+    elif len(pair[1]) == 0 and high < np.inf:
+        lower, upper = bounds, (high, high)
+    return [lower, upper] if cut.sign > 0 else [upper, lower]
+
+
+def grow(codes, packed, rows, bins, options, unit, allowed, signs=None):
+    """The cuts of the levels, with gains in whole units; the rows and bounds of the leaves."""
+    nodes, bounds, levels = [np.asarray(rows)], [FREE], []
+    cuts = list(all_cuts(bins, allowed, codes[rows], packed[rows], options, unit, signs))
     for _ in range(options.max_depth):
-        best = None
-        for cut in all_cuts(bins, allowed):
-            cut.gain = gain_of(cut, nodes, codes, packed, options, unit)
-            if cut.gain > (0.0 if best is None else best.gain):
-                best = cut
+        best, best_gain = None, 0.0
+        for cut in cuts:
+            gain = gain_of(cut, nodes, codes, packed, options, unit, bounds=bounds)
+            if gain > best_gain:
+                best, best_gain = cut, gain
         if best is None:
             break
-        levels.append(best)
-        nodes = divide(best, nodes, codes)
-    return levels, nodes
+        levels.append(Level(**{**vars(best), "gain": best_gain}))
+        children = divide(best, nodes, codes)
+        bounds = [
+            child
+            for at, own in enumerate(bounds)
+            for child in bounds_of_children(
+                best, nodes[at], children[2 * at : 2 * at + 2], own, packed, options, unit
+            )
+        ]
+        nodes = children
+    return levels, nodes, bounds

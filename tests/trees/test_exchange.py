@@ -157,7 +157,7 @@ def test_growers_with_the_rows_between_them_grow_the_tree_of_one(data, grower, s
         assert min((tree.end - tree.start).min() for tree, _ in together) == 0
 
 
-@pytest.mark.parametrize("grower", ["leafwise", "depthwise"])
+@pytest.mark.parametrize("grower", OPTIONS)
 def test_categories_and_monotone_features_are_as_with_one_grower(grower):
     data = Data(categorical=(13, 16), signs={0: 1, 7: -1, 5: 1})
     alone = data.grow(OPTIONS[grower], range(N_ROWS))

@@ -6,7 +6,7 @@ import pytest
 from boosting.samples import bits, make_data, train
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError
-from rankgrove.trees.binning import MISSING_CODE, PLAIN, Bins, encode
+from rankgrove.trees.binning import CATEGORICAL, MISSING_CODE, PLAIN, Bins, encode
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
@@ -24,41 +24,60 @@ def oblivious(depth, **options):
 class Case:
     """Data over two blocks of features, some with missing values, and their forces."""
 
-    def __init__(self, seed=0, n_rows=700, max_bins=12, sample=None, allowed=None):
+    def __init__(
+        self, seed=0, n_rows=700, max_bins=12, sample=None, allowed=None, categorical=(), signs=None
+    ):  # fmt: skip
         rng = np.random.default_rng(seed)
         features = rng.normal(size=(n_rows, N_FEATURES))
         features[:, 5] = rng.integers(0, 3, n_rows)
         features[:, 7] = np.where(rng.random(n_rows) < 0.3, np.nan, features[:, 7])
         features[:, 11] = np.where(rng.random(n_rows) < 0.7, np.nan, features[:, 11])
+        features[:, 13] = rng.integers(0, 9, n_rows)
+        features[:, 16] = rng.integers(0, 30, n_rows)
         # The same values in another block: every cut of it is as good as one of feature 0.
         features[:, 18] = features[:, 0]
         wild = np.nan_to_num(features)
         forces = wild[:, 0] - wild[:, 7] + 2 * np.isnan(features[:, 11]) + wild[:, 3] * wild[:, 5]
+        for feature in categorical:
+            forces += 2 * rng.normal(size=40)[features[:, feature].astype(int)]
         self.features = features.astype(np.float32)
         self.forces = forces + rng.normal(size=n_rows)
         self.curvatures = 10.0 ** rng.uniform(-2, 0, n_rows)
-        self.bins = Bins.fit(self.features, max_bins)
+        self.bins = Bins.fit(self.features, max_bins, categorical=categorical)
         self.matrix = encode(self.features, self.bins, by_feature=True)
         self.codes = self.matrix.codes[:, self.matrix.slots]
         self.packed, self.units = quantise(self.forces, self.curvatures, 7, 1)
         whole = np.arange(n_rows, dtype=np.int32)
         self.rows = whole if sample is None else np.sort(rng.choice(whole, sample, replace=False))
         self.allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
+        self.signs = np.zeros(N_FEATURES, np.int8)
+        for feature, sign in (signs or {}).items():
+            self.signs[feature] = sign
 
     def naive(self, options):
         return naive_oblivious.grow(
-            self.codes, self.packed, self.rows, self.bins, options, self.units[1], self.allowed
-        )
+            self.codes, self.packed, self.rows, self.bins, options, self.units[1], self.allowed,
+            self.signs,
+        )  # fmt: skip
 
     def grow(self, options, n_jobs=2, sizes=None, **noise):
         """The engine's tree, and the rows in the order of its leaves."""
         order = self.rows.copy()
-        engine = Grower(self.matrix, self.bins, options, n_jobs=n_jobs, **(sizes or {}))
+        engine = Grower(
+            self.matrix, self.bins, options, signs=self.signs, n_jobs=n_jobs, **(sizes or {})
+        )
         return engine.grow(self.packed, self.units, order, self.allowed, **noise), order
 
     @property
     def gain_unit(self):
         return self.units[0] ** 2 / self.units[1]
+
+
+def leaves_of(grown):
+    nodes = [0] if len(grown.places) else [~0]
+    while nodes[0] >= 0:
+        nodes = [child for at in nodes for child in (grown.left[at], grown.right[at])]
+    return nodes
 
 
 def rows_of_levels(grown, order):
@@ -73,12 +92,16 @@ def rows_of_levels(grown, order):
 
 
 def assert_same_tree(case, options, grown, order):
-    levels, leaves = case.naive(options)
+    levels, leaves, bounds = case.naive(options)
     nodes_of, found = rows_of_levels(grown, order)
     assert len(nodes_of) == len(levels)
     for level, nodes in zip(levels, nodes_of, strict=True):
         assert {case.matrix.features[grown.places[at]] for at in nodes} == {level.feature}
-        assert {grown.bins[at] for at in nodes} == {level.last_bin}
+        if level.categories is not None:
+            sets = {frozenset(np.flatnonzero(grown.tables[at]).tolist()) for at in nodes}
+            assert sets == {level.categories}
+        else:
+            assert {grown.bins[at] for at in nodes} == {level.last_bin}
         missing_left = level.missing_left
         if case.bins.kinds[level.feature] == PLAIN:
             # What was never missing goes with the majority of the bins.
@@ -90,6 +113,9 @@ def assert_same_tree(case, options, grown, order):
         assert len(set(grown.gains[nodes])) == 1
     for rows, expected in zip(found, leaves, strict=True):
         assert rows.tolist() == expected.tolist()
+    # Bounds are quotients of whole numbers: the same to the bit.
+    order_of_leaves = [~node for node in leaves_of(grown)]
+    assert list(zip(grown.low[order_of_leaves], grown.high[order_of_leaves], strict=True)) == bounds
     return leaves
 
 
@@ -110,6 +136,56 @@ def test_tree_equals_the_plain_growers(name, seed):
     case, options = Case(seed), oblivious(depth, **more)
     grown, order = case.grow(options)
     assert len(assert_same_tree(case, options, grown, order)) > 1
+
+
+FEATURES = {
+    "categories": {"categorical": (13, 16)},
+    "monotone": {"signs": {0: 1, 7: -1, 3: -1}},
+    "against the data": {"signs": {0: -1, 7: 1, 11: 1}},
+    "both": {"categorical": (13, 16), "signs": {0: 1, 7: -1, 3: 1, 5: -1}},
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("fewest", [1, 25])
+def test_tree_of_monotone_and_categorical_features_equals_the_plain_growers(name, fewest):
+    case = Case(2, max_bins=30 if "categorical" in FEATURES[name] else 12, **FEATURES[name])
+    options = oblivious(5, min_samples_leaf=fewest, l2=0.2, category_smoothing=3.0)
+    grown, order = case.grow(options)
+    assert len(assert_same_tree(case, options, grown, order)) > 8
+    used = case.matrix.features[grown.places]
+    if "signs" in FEATURES[name] and name != "against the data":
+        assert (case.signs[used] != 0).any()
+        assert np.isfinite(grown.low).any()
+        assert np.isfinite(grown.high).any()
+    if "categorical" in FEATURES[name]:
+        assert (case.bins.kinds[used] == CATEGORICAL).any()
+
+
+@pytest.mark.parametrize("few", [{}, {"max_categories": 2}, {"category_l2": 0.0}], ids=str)
+def test_deep_tree_of_few_rows_keeps_bounds_where_nodes_are_empty(few):
+    # Few features, so that a monotone one is cut several times.
+    allowed = np.isin(np.arange(N_FEATURES), (0, 7, 13))
+    case = Case(n_rows=50, max_bins=8, allowed=allowed, **FEATURES["both"])
+    options = oblivious(7, min_samples_leaf=1, min_child_weight=0.0, category_smoothing=1.0, **few)
+    grown, order = case.grow(options)
+    leaves = assert_same_tree(case, options, grown, order)
+    assert min(len(rows) for rows in leaves) == 0
+    assert np.all(grown.low <= grown.high)
+    # A child without rows has but one value where its parent had a bound.
+    assert np.any(grown.low == grown.high)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_tree_of_all_kinds_of_features_does_not_depend_on_how_work_is_cut(n_jobs):
+    case, options = Case(max_bins=30, **FEATURES["both"]), oblivious(5, min_samples_leaf=4)
+    whole, order = case.grow(options)
+    cut, order_of_parts = case.grow(
+        options, n_jobs, {"part_rows": 64, "few_rows": 50, "kept_rows": 40}
+    )
+    assert np.array_equal(order, order_of_parts)
+    for name in ("places", "tables", "gains", "low", "high"):
+        assert getattr(whole, name).tobytes() == getattr(cut, name).tobytes()
 
 
 def test_of_two_equal_features_in_different_blocks_the_lower_one_is_cut():
@@ -221,9 +297,6 @@ def test_depth_of_oblivious_trees_is_six_unless_told():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"monotone": {0: 1}}, "monotone must be left out for oblivious trees"),
-        ({"monotone": [0, 1]}, "monotone must be left out for oblivious trees"),
-        ({"categorical": [2]}, "categorical must be left out for oblivious trees"),
         ({"max_depth": 17}, "max_depth of oblivious trees must be"),
         ({"max_depth": 0}, "max_depth must be"),
     ],
@@ -232,7 +305,6 @@ def test_depth_of_oblivious_trees_is_six_unless_told():
 def test_what_oblivious_trees_cannot_do_is_refused(more, message):
     with pytest.raises(ParameterError, match=message):
         Parameters(grower="oblivious", **more)
-    Parameters(grower="oblivious", monotone={}, categorical=[])
 
 
 @pytest.mark.parametrize(

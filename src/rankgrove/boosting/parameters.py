@@ -261,10 +261,10 @@ class Parameters(TrainingParameters):
         AUTO,
         "Split next the node of the best gain, or the highest one, or all of a level by one cut.",
         "The cut of an oblivious level is the one that gains most in those nodes where it leaves "
-        "enough on both sides.",
+        "enough on both sides, and values that rise or fall as a monotone feature must.",
         panel=TREES,
-        auto="the objective's own, but leafwise with `max_leaves`, with a `max_depth` above "
-        f"{_DEEPEST}, and with monotone or categorical features",
+        auto="the objective's own, but leafwise with `max_leaves` or with a `max_depth` above "
+        f"{_DEEPEST}",
     )  # fmt: skip
     max_leaves: int | Auto = option(
         AUTO, "Leaves of a tree, at most; an oblivious one goes by its depth.", panel=TREES,
@@ -389,9 +389,6 @@ class Parameters(TrainingParameters):
         if self.grower == "oblivious":
             depth = f"{parameter('max_depth')} of oblivious trees"
             whole_number(depth, self.max_depth, 1, _DEEPEST, none=True)
-            for name in ("monotone", "categorical"):
-                if getattr(self, name) is not None and len(getattr(self, name)):
-                    raise refusal(name, "be left out for oblivious trees", getattr(self, name))
         if self.leaf == "newton_cross_leaf" and not isinstance(objective, Pairwise):
             raise refusal(
                 "leaf", "be newton or mean for an objective without pairs",
@@ -472,10 +469,8 @@ class Parameters(TrainingParameters):
         """How trees grow: as told, or as the objective's grow best."""
         if not is_auto(self.grower):
             return cast("Growth", self.grower)
-        features = (self.monotone, self.categorical)
-        named = any(chosen is not None and len(chosen) for chosen in features)
         deep = self.max_depth is not None and self.max_depth > _DEEPEST
-        return "leafwise" if named or deep or not is_auto(self.max_leaves) else objective.grower
+        return "leafwise" if deep or not is_auto(self.max_leaves) else objective.grower
 
 
 def _as_json(value: Any) -> Any:

@@ -174,6 +174,7 @@ class Grower:
             n_kept = matrix.n_rows // (self._settings.kept_rows + 1) + 1
             n_histograms = min(max_leaves, n_kept) + 1
         n_parts = -(-matrix.n_rows // self._settings.part_rows) + 16
+        n_ordered = 1 if self._level is None else 16 * n_blocks
         none = as_input([], np.int64)
         return Growing(
             packed=none,
@@ -196,6 +197,8 @@ class Grower:
             block_gains=np.empty((n_blocks, 2, 2)),
             block_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
+            tree_orders=np.zeros((n_ordered, 256), dtype=np.int64),
+            n_ordered=np.zeros(n_ordered, dtype=np.int64),
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
             codes=np.empty((n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
             scratch=np.empty((n_jobs, 256, 16), dtype=np.int64),

@@ -30,18 +30,9 @@ from rankgrove._jit import (
 from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import PLAIN
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
+from rankgrove.trees.level_search import add_gains, best_of_gains, order_categories
 from rankgrove.trees.levels import next_of_level
-from rankgrove.trees.search import (
-    AT_LEAST,
-    FEWEST,
-    L2,
-    NOISE,
-    add_gains,
-    best_of_gains,
-    node_rules,
-    own_term,
-    search_block,
-)
+from rankgrove.trees.search import FEWEST, L2, NOISE, node_rules, own_term, search_block
 from rankgrove.trees.steps import next_of_leaves
 from rankgrove.trees.team import (
     COUNT,
@@ -268,22 +259,20 @@ def _do_sums(g, layout, step, block, worker, pending):
 
 
 @kernel
-def _add_node(g, layout, at, gains, block, histogram, worker):
+def _add_node(g, layout, settings, at, gains, block, histogram, worker):
     """Add to the gains of all cuts of a block what they gain in one node of a level."""
-    total = g.nodes[at, TOTAL]
-    rules, sums = g.scan_rules[worker], g.scan_ints[worker, 0]
+    total, rules = g.nodes[at, TOTAL], g.scan_rules[worker]
     node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
-    for kind in range(1 if layout.block_kinds[block] == PLAIN else 2):
-        for f in range(16):
-            sums[f] = histogram[255, f] if kind else 0
-        add_gains(
-            histogram, layout.block_bins[block], total, rules[AT_LEAST], rules[L2], sums,
-            gains[kind]
-        )  # fmt: skip
+    if at == 0:
+        order_categories(histogram, block, layout, rules, g.tree_orders, g.n_ordered)
+    add_gains(
+        histogram, block, layout, total, rules, g.node_floats[at, LOW:], settings.has_monotone,
+        g.tree_orders, g.n_ordered, g.scan_ints[worker, 0], gains
+    )  # fmt: skip
 
 
 @kernel
-def _do_level(g, layout, level, block, worker, pending):
+def _do_level(g, layout, settings, level, block, worker, pending):
     """Search one block of all nodes of a level for the cut that gains most in all of them."""
     team, gains = g.team, level[worker]
     if pending is not None:
@@ -306,13 +295,13 @@ def _do_level(g, layout, level, block, worker, pending):
             _finish_block(g, layout, at, slot >= 0, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        _add_node(g, layout, at, gains, block, histogram, worker)
+        _add_node(g, layout, settings, at, gains, block, histogram, worker)
         g.cycles[worker, SCANNING] += cycles() - now
     key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
     best = g.block_gains[block, 0]
     best[0], best[1] = best_of_gains(
-        gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.scan_gains[worker],
-        g.scan_ints[worker], g.block_cuts[block, 0], g.block_tables[block, 0]
+        gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.tree_orders, g.n_ordered,
+        g.scan_gains[worker], g.scan_ints[worker], g.block_cuts[block, 0], g.block_tables[block, 0]
     )  # fmt: skip
 
 
@@ -352,7 +341,7 @@ def _do_task(g, layout, settings, task, worker, level, pending):
     elif step in (FINISH, COUNT_ROWS):
         _do_sums(g, layout, step, task, worker, pending)
     elif level is not None:
-        _do_level(g, layout, level, task, worker, pending)
+        _do_level(g, layout, settings, level, task, worker, pending)
     else:
         _do_block(g, layout, settings, step == RECOUNT, task, worker, pending)
 

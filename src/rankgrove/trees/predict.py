@@ -339,7 +339,7 @@ class Scorer:
         self._split_offsets = as_input(ensemble.split_offsets, np.int64)
         self._leaf_value = as_input(ensemble.value, np.float64)
         self._oblivious = as_input(
-            [_is_oblivious(ensemble, tree) for tree in range(ensemble.n_trees)], np.bool_
+            [_is_oblivious(ensemble, self._coding, tree) for tree in range(self.n_trees)], np.bool_
         )
         leaves = np.diff(ensemble.split_offsets) + 1
         self._max_leaves = int(leaves[leaves <= _BYTE_SPLITS + 1].max(initial=1))
@@ -410,7 +410,7 @@ def _starting_scores(base: ArrayLike | None, n_rows: int) -> NDArray[np.float64]
     return scores
 
 
-def _is_oblivious(ensemble: Ensemble, tree: int) -> bool:
+def _is_oblivious(ensemble: Ensemble, coding: Coding, tree: int) -> bool:
     """Whether a tree is whole, asks one question a level and has its leaves in order."""
     first, last = int(ensemble.split_offsets[tree]), int(ensemble.split_offsets[tree + 1])
     n = last - first
@@ -424,7 +424,7 @@ def _is_oblivious(ensemble: Ensemble, tree: int) -> bool:
         return False
     # The first split of the level that each is on.
     top = (1 << (np.frexp(own + 1)[1] - 1)) - 1
-    asked = (ensemble.feature, ensemble.threshold, ensemble.missing_left, ensemble.category_set)
+    asked = (coding.column, coding.highest, coding.less)
     return all(np.array_equal(part[first:last], part[first + top]) for part in asked)
 
 

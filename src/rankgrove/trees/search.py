@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 from rankgrove._jit.hashing import mix, normal_of
-from rankgrove.trees.binning import CATEGORICAL, PLAIN, WITH_MISSING
+from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
 
 # How a candidate splits: values up to a bin go left, and missing values right or left; or the
 # first categories in rising, or falling, order of their statistic go left.
@@ -135,7 +135,7 @@ def _bounded_term(force, weight, bounds):
 
 
 @kernel
-def _lost_by_bounds(total, l2, bounds):
+def lost_by_bounds(total, l2, bounds):
     """By how much the bounds lower a node's own term, which its cuts are compared with."""
     force = np.float64(total >> 32)
     weight = np.float64(total & 0xFFFFFFFF) + l2
@@ -145,20 +145,17 @@ def _lost_by_bounds(total, l2, bounds):
 
 
 @kernel
-def _bounded_gain(left, total, counted, n_rows, rules, sign, bounds):
-    """The gain of one cut under all rules, or -inf where one forbids it.
+def bounded_gain(left, total, at_least, l2, sign, bounds):
+    """The gain of one cut, or -inf where it leaves a light child or breaks the monotone sign.
 
-    The number of rows on the left, `counted`, is -1 where it is not known. `sign` is that of
-    the feature's monotone constraint or 0; `bounds` hold the leaf values, all in units.
+    `sign` is that of the feature's monotone constraint or 0; `bounds` hold the leaf values, all in
+    units.
     """
-    at_least, l2, fewest = rules[AT_LEAST], rules[L2], rules[FEWEST]
     force = np.float64(left >> 32)
     curvature = np.float64(left & 0xFFFFFFFF)
     other_force = np.float64(total >> 32) - force
     other_curvature = np.float64(total & 0xFFFFFFFF) - curvature
     if curvature < at_least or other_curvature < at_least:
-        return -np.inf
-    if counted >= 0 and (counted < fewest or n_rows - counted < fewest):
         return -np.inf
     x = curvature + l2
     y = other_curvature + l2
@@ -187,8 +184,9 @@ def _scan_carefully(
         for b in range(n_bins):
             left += histogram[b, column]
             counted += counts[b, column]
-            known = counted if exact else np.int64(-1)
-            gain = lost + _bounded_gain(left, total, known, n_rows, rules, sign, bounds)
+            if exact and min(counted, n_rows - counted) < rules[FEWEST]:
+                continue
+            gain = lost + bounded_gain(left, total, rules[AT_LEAST], rules[L2], sign, bounds)
             if gain > best:
                 best, best_bin, best_kind = gain, b, kind
     return best, best_bin, best_kind
@@ -220,16 +218,19 @@ def sort_categories(histogram, column, n_bins, rules, order):
 
 
 @kernel
+def most_categories(n, rules):
+    """How many of n sorted categories may go left: no more than half, as the others may as well."""
+    return min(np.int64(rules[MOST_CATEGORIES]), (n + 1) // 2 if n > 1 else n)
+
+
+@kernel
 def _scan_categories(
     histogram, counts, exact, column, n_bins, total, n_rows, rules, bounds, lost, order
 ):
     """The best set of categories of one feature: (gain, how many less one, direction)."""
     n = sort_categories(histogram, column, n_bins, rules, order)
-    own = np.empty(N_RULES)
-    for rule in range(N_RULES):
-        own[rule] = rules[rule]
-    own[L2] += rules[CATEGORY_L2]
-    most = min(np.int64(rules[MOST_CATEGORIES]), (n + 1) // 2 if n > 1 else n)
+    l2 = rules[L2] + rules[CATEGORY_L2]
+    most = most_categories(n, rules)
     best, best_bin, best_kind = 0.0, 0, RISING
     for kind in (RISING, FALLING):
         left = np.int64(0)
@@ -238,8 +239,9 @@ def _scan_categories(
             code = order[i] if kind == RISING else order[n - 1 - i]
             left += histogram[code, column]
             counted += counts[code, column]
-            known = counted if exact else np.int64(-1)
-            gain = lost + _bounded_gain(left, total, known, n_rows, own, 0.0, bounds)
+            if exact and min(counted, n_rows - counted) < rules[FEWEST]:
+                continue
+            gain = lost + bounded_gain(left, total, rules[AT_LEAST], l2, 0.0, bounds)
             if gain > best:
                 best, best_bin, best_kind = gain, i, kind
     return best, best_bin, best_kind
@@ -250,7 +252,7 @@ def _scan_block_carefully(
     histogram, counts, exact, block, layout, total, n_rows, rules, bounds, gains, ints, order
 ):  # fmt: skip
     """As `_scan_block`, under all rules: exact counts, monotone features, categories."""
-    lost = _lost_by_bounds(total, rules[L2], bounds)
+    lost = lost_by_bounds(total, rules[L2], bounds)
     for f in range(16):
         feature = layout.features[block * 16 + f]
         gains[f] = 0.0
@@ -273,15 +275,13 @@ def _scan_block_carefully(
 
 
 @kernel
-def _fill_table(histogram, column, n_bins, bin_, kind, rules, table):
-    """Which codes go left under a cut, into `table`."""
+def fill_table(bin_, kind, order, n, table):
+    """Which codes go left under a cut, into `table`; categories are the first n of `order`."""
     table[:] = 0
     if kind < RISING:
         table[: bin_ + 1] = 1
         table[255] = kind == MISSING_LEFT
     else:
-        order = np.empty(256, np.int64)
-        n = sort_categories(histogram, column, n_bins, rules, order)
         for i in range(bin_ + 1):
             table[order[i] if kind == RISING else order[n - 1 - i]] = 1
 
@@ -341,13 +341,15 @@ def search_block(
             histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
             n_rows, rules, gains, ints
         )  # fmt: skip
-    shown, gain = _choose(
+    shown, gain = choose(
         block, layout.features, allowed, own_term(total, rules[L2]), 0.0, rules[NOISE], key,
         gains, ints[1], ints[2], out
     )  # fmt: skip
     if out[0] >= 0:
-        column, n_bins = out[0] % 16, layout.n_bins[layout.features[out[0]]]
-        _fill_table(histogram, column, n_bins, out[1], out[2], rules, table)
+        column, n_bins, n = out[0] % 16, layout.n_bins[layout.features[out[0]]], 0
+        if out[2] >= RISING:
+            n = sort_categories(histogram, column, n_bins, rules, order)
+        fill_table(out[1], out[2], order, n, table)
         out[2] = sum_left(histogram, column, n_bins, table)
     return shown, gain
 
@@ -359,7 +361,7 @@ def _normal(key):
 
 
 @kernel
-def _choose(block, features, allowed, own, before, noise, key, gains, bins, kinds, out):
+def choose(block, features, allowed, own, before, noise, key, gains, bins, kinds, out):
     """The best of what was found in a block: what it is compared by, and its gain.
 
     Of equal ones the lower feature. A gain that is not above the node's own term is none. Noise is
@@ -387,58 +389,3 @@ def _choose(block, features, allowed, own, before, noise, key, gains, bins, kind
             out[1] = bins[f]
             out[2] = kinds[f]
     return best, true_gain
-
-
-@kernel
-def add_gains(histogram, n_bins, total, at_least, l2, sums, gains):
-    """Add to the gain of every cut of 16 features what it gains in one node.
-
-    `sums` is what lies left before the first bin. A cut that leaves a light child gains nothing.
-    """
-    total_force = np.float64(total >> 32)
-    total_curvature = np.float64(total & 0xFFFFFFFF)
-    own = own_term(total, l2)
-    for b in range(n_bins):
-        row = histogram[b]
-        out = gains[b]
-        for f in range(16):
-            left = sums[f] + row[f]
-            sums[f] = left
-            force = np.float64(left >> 32)
-            curvature = np.float64(left & 0xFFFFFFFF)
-            other_force = total_force - force
-            other_curvature = total_curvature - curvature
-            x = curvature + l2
-            y = other_curvature + l2
-            gain = (force * force * y + other_force * other_force * x) / (x * y) - own
-            allowed = (curvature >= at_least) & (other_curvature >= at_least)
-            # A gain in the last digits of its own terms is none.
-            out[f] += gain if allowed & (abs(gain) > 1e-12 * own) else 0.0
-
-
-@kernel
-def best_of_gains(gains, before, block, layout, allowed, noise, key, best, ints, out, table):
-    """The best cut of a block by summed gains; see `_choose` and `search_block`.
-
-    Where nothing was missing in training, a missing value goes with the majority of the bins.
-    """
-    n_kinds = 2 if layout.block_kinds[block] == WITH_MISSING else 1
-    for f in range(16):
-        feature = layout.features[block * 16 + f]
-        best[f] = 0.0
-        for kind in range(n_kinds):
-            for b in range(layout.n_bins[feature] if feature >= 0 else 0):
-                if gains[kind, b, f] > best[f]:
-                    best[f] = gains[kind, b, f]
-                    ints[1, f] = b
-                    ints[2, f] = kind
-    shown, gain = _choose(
-        block, layout.features, allowed, 0.0, before, noise, key, best, ints[1], ints[2], out
-    )
-    if out[0] >= 0:
-        feature = layout.features[out[0]]
-        table[:] = 0
-        table[: out[1] + 1] = 1
-        plain = layout.kinds[feature] == PLAIN
-        table[255] = 2 * (out[1] + 1) >= layout.n_bins[feature] if plain else out[2] == MISSING_LEFT
-    return shown, gain

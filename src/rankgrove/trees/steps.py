@@ -175,24 +175,42 @@ def make_children(g, at, n_left):
 
 
 @kernel
-def set_children(g, at, n_left, sign):
-    """The sums of two children, of which so many rows of all went left, and their bounds.
+def _bound_children(g, at, lower, upper):
+    """Part the values of two children by a monotone cut, half-way between the two.
 
-    A monotone cut parts the values of its children half-way between the two.
+    One cut for a whole level may leave them in the wrong order in some nodes: there both have the
+    value of their parent. Or it may leave a child without rows: that one has the bound of its
+    parent on its side, if there is one, and its sibling is free.
     """
+    low, high, l2 = g.node_floats[at, LOW], g.node_floats[at, HIGH], g.rules[L2]
+    if g.nodes[lower, COUNT] == 0 and low > -np.inf:
+        g.node_floats[lower, HIGH] = low
+        return
+    if g.nodes[upper, COUNT] == 0 and high < np.inf:
+        g.node_floats[upper, LOW] = high
+        return
+    below = value_between(g.nodes[lower, TOTAL], l2, low, high)
+    above = value_between(g.nodes[upper, TOTAL], l2, low, high)
+    border = 0.0 + below / 2 + above / 2
+    if below > above:
+        border = value_between(g.nodes[at, TOTAL], l2, low, high)
+    g.node_floats[lower, HIGH] = border
+    g.node_floats[upper, LOW] = border
+
+
+@kernel
+def set_children(g, at, n_left, sign):
+    """The sums of two children, of which so many rows of all went left, and their bounds."""
     node, nodes = g.nodes[at], g.nodes
     left, right = node[LEFT], node[LEFT] + 1
     nodes[left, COUNT] = n_left
     nodes[left, TOTAL] = node[LEFT_TOTAL]
     nodes[right, COUNT] = node[COUNT] - n_left
     nodes[right, TOTAL] = node[TOTAL] - node[LEFT_TOTAL]
-    if sign != 0:
-        low, high, l2 = g.node_floats[at, LOW], g.node_floats[at, HIGH], g.rules[L2]
-        border = 0.0
-        for child in (left, right):
-            border += value_between(nodes[child, TOTAL], l2, low, high) / 2
-        g.node_floats[left, HIGH if sign > 0 else LOW] = border
-        g.node_floats[right, LOW if sign > 0 else HIGH] = border
+    if sign > 0:
+        _bound_children(g, at, left, right)
+    elif sign < 0:
+        _bound_children(g, at, right, left)
 
 
 @kernel

@@ -89,10 +89,10 @@ def test_what_is_fixed_is_not_drawn():
 
 
 @pytest.mark.parametrize("fixed", [{"monotone": {0: 1}}, {"categorical": [0]}])
-def test_features_that_oblivious_trees_refuse_are_given_others(fixed):
+def test_naming_features_does_not_change_what_is_searched(fixed):
     space, held = default_space("yetirank", fixed)
-    assert held["grower"] == "leafwise"
-    assert "max_leaves" in space
+    assert held["grower"] == "oblivious"
+    assert (space, held) == default_space("yetirank", {})
     Parameters(objective="yetirank", **fixed, **held)
 
 

@@ -111,7 +111,7 @@ _RATE = Range(1e-3, 1.0, log=True)
 _L2 = Range(1e-3, 100.0, log=True)
 
 # What decides how trees grow where it is not told.
-_SHAPE = ("grower", "max_leaves", "max_depth", "monotone", "categorical")
+_SHAPE = ("grower", "max_leaves", "max_depth")
 
 
 def default_space(
