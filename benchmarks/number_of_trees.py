@@ -1,7 +1,7 @@
 """How many trees to train without a validation set: docs/number-of-trees.md.
 
-A rule is fitted on synthetic data of many sizes, and checked on the real data sets. Fits are kept in
-a file, from which an interrupted run goes on.
+A rule is fitted on synthetic data of many sizes, and checked on the real data sets. Fits are kept
+in a file, from which an interrupted run goes on.
 """
 
 from __future__ import annotations
