@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from boosting.samples import bits, make_data, train
+from boosting.samples import QUICK, bits, make_data, train
 from rankgrove import Model, make_web_search
 from rankgrove.boosting import loop
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.trees.grower import Grower
 
@@ -55,6 +56,57 @@ def test_threads_and_repetition_change_no_bit_and_scores_are_those_of_the_model(
     model = first.make_model(6)
     assert model.predict(data).tobytes() == first.scores.tobytes()
     assert model.predict(valid).tobytes() == first._valid_scores["valid"].tobytes()
+
+
+# One or two of each way to come to forces, by the loops that compute them.
+FAMILIES = {
+    "yetirank": {"objective": "yetirank"},
+    "yetiloss": {"objective": "yetiloss", "metric": "ndcg@5"},
+    "yetiloss, neighbours": {
+        "objective": "yetiloss",
+        "metric": "map(relevant>=2)",
+        "neighbours": 1,
+    },
+    "lambdamart": {"objective": "lambdamart"},
+    "lambdamart, a cascade": {"objective": "lambdamart", "metric": "err", "normalise": False},
+    "rankmart": {"objective": "rankmart", "leaf": "newton_cross_leaf"},
+    "stochasticrank": {"objective": "stochasticrank", "temperature": 1e4, "shrink_rate": 0.1},
+    "queryrmse": {"objective": "queryrmse"},
+    "xendcg": {"objective": "xendcg"},
+    "listnet": {"objective": "listnet", "leaf_steps": 2},
+    "regression": {"objective": "regression", "leaf": "mean"},
+}
+GROWERS = {
+    "leafwise": {"max_leaves": 8},
+    "depthwise": {"max_leaves": 8, "max_depth": 3},
+    "oblivious": {"max_leaves": "auto", "max_depth": 3},
+}
+
+
+def assert_same_on_all_threads(data, **parameters):
+    runs = [train(data, n_jobs=n_jobs, **parameters) for n_jobs in (1, 2, 4)]
+    assert max(tree.n_leaves for tree in runs[0].trees) > 4
+    for other in runs[1:]:
+        assert bits(other.ensemble) == bits(runs[0].ensemble)
+        assert other.scores.tobytes() == runs[0].scores.tobytes()
+
+
+@pytest.mark.parametrize("grower", GROWERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_objective_on_each_kind_of_tree_has_the_same_bits_on_any_number_of_threads(
+    family, grower
+):
+    parameters = {"n_estimators": 3, **FAMILIES[family], "grower": grower, **GROWERS[grower]}
+    assert_same_on_all_threads(make_data(missing=0.1), **parameters)
+
+
+def test_what_is_trained_by_default_has_the_same_bits_on_any_number_of_threads(large):
+    data = make_data(missing=0.1)
+    defaults = {name: getattr(Parameters(), name) for name in QUICK}
+    plan = Parameters().resolve(data.n_documents)
+    assert (plan.objective.name, plan.trees.grower) == ("yetirank", "oblivious")
+    for some in (data, large):
+        assert_same_on_all_threads(some, **{**defaults, "n_estimators": 4})
 
 
 @pytest.fixture(scope="module")
