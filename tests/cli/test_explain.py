@@ -159,7 +159,7 @@ def test_inspect_knows_a_model_by_its_content(cli, cli_json, path, model, tmp_pa
     got = cli_json("inspect", other)
     assert (got["kind"], got["trees"], got["leaves"]) == ("model", 5, len(model.ensemble.value))
     assert got["feature_names"] == list(model.feature_names)
-    assert got["changed_parameters"] == {"n_estimators": [5, 500]}
+    assert got["changed_parameters"] == {"n_estimators": [5, "auto"]}
     curve = model.history["vali"]["ndcg@10"]
     assert got["validation"] == [
         {
@@ -179,7 +179,7 @@ def test_inspect_shows_trees_parameters_validation_and_features(cli, path, model
     assert trees[-3:] == ["by", "Rankgrove", model.version]
     # What was trained, though all that says so is left to choose.
     assert trees[2:5] == ["oblivious,", "for", "yetirank,"]
-    assert ["n_estimators", "5", "500"] in lines
+    assert ["n_estimators", "5", "auto"] in lines
     assert any(line[:2] == ["vali", "ndcg@10"] for line in lines)
     top = model.feature_names[int(np.argmax(model.importance()))]
     assert any(line[:1] == [top] for line in lines)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
+from rankgrove.boosting.number_of_trees import default_n_estimators
 from rankgrove.errors import parameter, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric, split_arguments
@@ -231,9 +232,8 @@ class Plan:
         True
         """
         values = {k: v for k, v in self.parameters.as_json().items() if k not in OF_OBJECTIVE}
-        values |= asdict(self.trees) | {
-            name: getattr(self, name) for name in ("l2_documents", "bootstrap", "split_noise")
-        }
+        apart = ("n_estimators", "l2_documents", "bootstrap", "split_noise")
+        values |= asdict(self.trees) | {name: getattr(self, name) for name in apart}
         of_objective = self.objective.as_json()
         if type(self.objective) is OBJECTIVES.get(self.objective.name):
             values |= {"objective": of_objective.pop("name"), **of_objective}
@@ -256,7 +256,14 @@ class Parameters(TrainingParameters):
         check=_check_objective,
         auto="yetirank, or yetiloss with a `metric`, or lambdamart with preferences",
     )  # fmt: skip
-    n_estimators: int = option(500, "Trees, at most.", panel=TREES, least=1)
+    n_estimators: int | Auto = option(
+        AUTO,
+        "Trees, at most.",
+        "See docs/number-of-trees.md.",
+        panel=TREES,
+        least=1,
+        auto="10 / learning_rate; with early stopping 500, or 50 / learning_rate if that is more",
+    )
     grower: Growth | Auto = option(
         AUTO,
         "Split next the node of the best gain, or the highest one, or all of a level by one cut.",
@@ -460,10 +467,13 @@ class Parameters(TrainingParameters):
             leaves = min(leaves, 1 << int(depth))
         chosen |= {"grower": grower, "max_depth": depth, "max_leaves": leaves}
         apart = {name: chosen.pop(name) for name in ("l2_documents", "bootstrap", "split_noise")}
+        n_trees = self.n_estimators
+        if is_auto(n_trees):
+            stops_early = self.early_stopping_rounds is not None
+            n_trees = default_n_estimators(self.learning_rate, stops_early=stops_early)
         return Plan(
-            self, objective, tuple(self.metrics()), self.n_estimators, TreeOptions(**chosen),
-            **apart,
-        )  # fmt: skip
+            self, objective, tuple(self.metrics()), int(n_trees), TreeOptions(**chosen), **apart
+        )
 
     def _grower_for(self, objective: Objective) -> Growth:
         """How trees grow: as told, or as the objective's grow best."""
