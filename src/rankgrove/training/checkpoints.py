@@ -101,9 +101,7 @@ def check_resumable(
     n_own = earlier.n_own_trees
     n_trees = parameters.resolve().n_estimators
     if n_trees < n_own:
-        raise refusal(
-            "n_estimators", f"be at least the {n_own} trees of the checkpoint", n_trees
-        )
+        raise refusal("n_estimators", f"be at least the {n_own} trees of the checkpoint", n_trees)
     if earlier.feature_names != train.feature_names:
         raise DataError(f"{_OTHER_DATA} features.")
     if earlier.schema.needs_base_scores != (train.base_scores is not None) or (
