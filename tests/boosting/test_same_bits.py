@@ -55,7 +55,7 @@ def test_threads_and_repetition_change_no_bit_and_scores_are_those_of_the_model(
         assert other.history == first.history
     model = first.make_model(6)
     assert model.predict(data).tobytes() == first.scores.tobytes()
-    assert model.predict(valid).tobytes() == first._valid_scores["valid"].tobytes()
+    assert model.predict(valid).tobytes() == first.trainer.valid_scores()["valid"].tobytes()
 
 
 # One or two of each way to come to forces, by the loops that compute them.
@@ -87,7 +87,7 @@ def assert_same_on_all_threads(data, **parameters):
     runs = [train(data, n_jobs=n_jobs, **parameters) for n_jobs in (1, 2, 4)]
     assert max(tree.n_leaves for tree in runs[0].trees) > 4
     for other in runs[1:]:
-        assert bits(other.ensemble) == bits(runs[0].ensemble)
+        assert bits(other) == bits(runs[0])
         assert other.scores.tobytes() == runs[0].scores.tobytes()
 
 
