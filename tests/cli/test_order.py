@@ -74,7 +74,7 @@ def test_content_tells_data_from_what_ranks_them(write, trained, data, other):
 
 def test_where_nothing_tells_the_last_are_the_data(write, trained):
     files = write_all(write, trained)
-    same = [str(files["data.txt"]), str(files["data.csv"])]
+    same = [str(files["data.parquet"]), str(files["data.csv"])]
     assert sort_files(same, Reading(), "x") == (same[:1], files["data.csv"])
     assert model_and_data(files["data.txt"], files["data.csv"]) == (
         files["data.txt"], files["data.csv"],
@@ -89,6 +89,7 @@ def test_a_named_column_of_labels_makes_a_table_data(write):
 
 
 def test_too_few_files_are_refused_with_what_is_missing(cli, data):
+    fails(cli("compare", data, data), 2, "a candidate must be given", "which both are data")
     fails(cli("compare", data), 2, "a candidate must be given, then DATA. Got 1 file")
     fails(cli("combine", data, data), 2, "two or more rankers must be given, then DATA")
     fails(cli("evaluate", data), 2, "a model or a file of scores must be given, then DATA")

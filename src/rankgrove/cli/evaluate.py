@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rankgrove.metrics.base import Metric
     from rankgrove.metrics.evaluate import Evaluation
 
-DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
-
 
 _SCORES = "How files of scores are read"
 
@@ -157,6 +155,7 @@ def evaluate(
 
 def choose_metrics(lists: list[str], preset: str | None) -> list[Metric]:
     """The metrics named in these lists, or the default ones that the preset knows."""
+    from rankgrove.metrics.evaluate import DEFAULT_METRICS
     from rankgrove.metrics.spec import PRESETS, parse_metrics, split_arguments
 
     names = [name for part in lists for name in split_arguments(part) if name]

@@ -100,12 +100,19 @@ def sort_files(
 
     `others` says what must be there besides the data, and `least` how many.
     """
+    from rankgrove.data.files import format_of
+
     if len(files) <= least:
         raise ParameterError(
             f"{others} must be given, then DATA. Got {count(len(files), 'file')}: see the examples "
             f"of --help."
         )
     first, last = (_looks_like_data(name, reading) for name in (files[0], files[-1]))
+    if first == last == 2 and format_of(files[0]) == "letor":
+        raise ParameterError(
+            f"{others} must be given, then DATA. Got '{files[0]}' and '{files[-1]}', which both "
+            f"are data."
+        )
     if first > last:
         return list(files[1:]), Path(files[0])
     return list(files[:-1]), Path(files[-1])

@@ -14,8 +14,7 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from rankgrove.cli.console import count, heading, make_table, show, show_json
-from rankgrove.cli.evaluate import DEFAULT_METRICS
+from rankgrove.cli.console import count, files_table, heading, make_table, show, show_json
 from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.options import Json
 from rankgrove.errors import ParameterError
@@ -69,7 +68,7 @@ def quickstart(
     _claim_directory(place, queries)
     parts = _make_parts(queries)
     files = _write_files(parts, place)
-    tell(heading("the data"), _parts_table(parts, files), "")
+    tell(heading("the data"), files_table({name: files[name] for name in parts}, parts, {}), "")
     start = time.perf_counter()
     model = _train(parts, Path(files["model"]))
     seconds = time.perf_counter() - start
@@ -219,16 +218,7 @@ def _measure(test: Dataset, feature: int, model: Model) -> dict[str, Evaluation]
         "model": model.predict(test),
         "best": np.asarray(test.base_scores),
     }
-    return {name: evaluate(test, scores, DEFAULT_METRICS) for name, scores in rankings.items()}
-
-
-def _parts_table(parts: dict[str, Dataset], files: dict[str, str]) -> Table:
-    numeric = ["documents", "queries", "features"]
-    table = make_table("file", *numeric, right=numeric)
-    for name, part in parts.items():
-        sizes = (part.n_documents, part.n_queries, part.n_features)
-        table.add_row(files[name], *(f"{size:,}" for size in sizes))
-    return table
+    return {name: evaluate(test, scores) for name, scores in rankings.items()}
 
 
 def _results_table(results: dict[str, Evaluation], feature: str) -> Table:
@@ -238,7 +228,8 @@ def _results_table(results: dict[str, Evaluation], feature: str) -> Table:
         "model": "the model",
         "best": "best possible scores",
     }
-    table = make_table("ranked by", *DEFAULT_METRICS, right=DEFAULT_METRICS)
+    metrics = list(results["model"])
+    table = make_table("ranked by", *metrics, right=metrics)
     for ranking, what in rankings.items():
-        table.add_row(what, *(f"{results[ranking][metric]:.4f}" for metric in DEFAULT_METRICS))
+        table.add_row(what, *(f"{results[ranking][metric]:.4f}" for metric in metrics))
     return table

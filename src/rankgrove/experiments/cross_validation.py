@@ -21,7 +21,7 @@ from rankgrove.errors import DataError, ParameterError, is_number
 from rankgrove.experiments import tables
 from rankgrove.experiments.folds import make_folds
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import Evaluation, evaluate
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, evaluate
 from rankgrove.metrics.spec import parse_metrics
 
 
@@ -133,7 +133,7 @@ def _shown(value: float) -> str:
 def cross_validate(
     estimators: Any,
     data: Dataset,
-    metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10", "map", "mrr", "err"),
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     folds: Any = 5,
     valid_share: float | None = None,

@@ -114,10 +114,13 @@ class Evaluation(Mapping[str, float]):
         return f"<Evaluation: {', '.join(f'{name}={mean:.4f}' for name, mean in self.items())}>"
 
 
+DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
+
+
 def evaluate(
     data: Dataset | ArrayLike,
     scores: ArrayLike,
-    metrics: str | Metric | Sequence[str | Metric] = ("ndcg@10", "map", "mrr", "err"),
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     qid: ArrayLike | None = None,
     group: ArrayLike | None = None,

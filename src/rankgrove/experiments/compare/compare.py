@@ -25,14 +25,12 @@ from rankgrove.experiments.compare.measured import Measured, naming
 from rankgrove.experiments.compare.significance import check_one_of
 from rankgrove.experiments.compare.slices import Slices, make_slicings
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, evaluate
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
 
 __all__ = ["Change", "Comparison", "Group", "Method", "Pair", "Row", "compare"]
-
-DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
 
 
 def compare(

@@ -21,10 +21,10 @@ from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.experiments import tables
 from rankgrove.experiments.compare import significance
-from rankgrove.experiments.compare.compare import DEFAULT_METRICS, score_candidates
+from rankgrove.experiments.compare.compare import score_candidates
 from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import Evaluation, evaluate
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, evaluate
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
