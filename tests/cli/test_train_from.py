@@ -208,7 +208,7 @@ def first_query(trained):
         ("{q} 1 {past}", ["pairs.txt, line 2", "document must be a number from 1 to", "'{past}'"]),
         ("none 1 2", ["pairs.txt, line 2", "query must be one of the data", "'none'"]),
         ("{q} 1", ["pairs.txt, line 2", "Got 2 words"]),
-        ("{q} 1 2 0.5 9", ["pairs.txt, line 2", "Got 5 words"]),
+        ("{q} 1 2 0.5 9 7", ["pairs.txt, line 2", "Got 6 words"]),
         ("{q} 1 2 much", ["pairs.txt, line 2", "probability must be a number", "'much'"]),
         ("{q} 2 2", ["Got one twice", "line 2 of", "pairs.txt"]),
         ("{q} 1 2 1.5", ["probability from 0 to 1", "line 2 of", "pairs.txt"]),

@@ -44,7 +44,7 @@ BAD_CALLS = {
     "no rows": (lambda x, y, q: ((x[:0], y[:0]), {"qid": q[:0]}), DataError, "at least one doc"),
     "weights differ": (
         lambda x, y, q: ((x, y), {"qid": q, "sample_weight": np.arange(len(y)) + 1}),
-        DataError, "weights must be one a query",
+        DataError, "weights must be one per query",
     ),
     "too few weights": (
         lambda x, y, q: ((x, y), {"qid": q, "sample_weight": [1, 2]}),

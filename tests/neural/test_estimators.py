@@ -20,7 +20,6 @@ from rankgrove.errors import DataError, ParameterError
 from rankgrove.neural.loss import Batches
 from rankgrove.neural.networks import build_network
 from rankgrove.objectives.registry import make_objective
-from rankgrove.training.network_parameters import NetworkParameters
 
 QUICK = {"hidden": (8,), "max_epochs": 3, "batch_queries": 8}
 
@@ -363,7 +362,7 @@ def test_conventions_of_scikit_learn(parts):
         ({"hidden": 64}, "hidden must be the width of each hidden layer"),
         ({"hidden": (0,)}, "a width in hidden must be a whole number, 1 or more. Got 0"),
         ({"activation": "relo"}, "did you mean 'relu'"),
-        ({"dropout": 1.0}, "dropout must be below 1"),
+        ({"dropout": 1.0}, "dropout must be a finite number 0 or more and below 1"),
         ({"dropout": -0.1}, "dropout must be a finite number 0 or more"),
         ({"transform": "log"}, "transform must be one of quantile, log1p, standard, None"),
         ({"optimiser": "lbfgs"}, "optimiser must be one of adam, sgd"),
@@ -373,7 +372,7 @@ def test_conventions_of_scikit_learn(parts):
         ({"batch_queries": 0}, "batch_queries must be a whole number, 1 or more"),
         ({"max_epochs": 1.5}, "max_epochs must be a whole number"),
         ({"metric": "ndgc"}, "did you mean"),
-        ({"sigma": -1}, "sigma of lambdamart must be"),
+        ({"sigma": -1}, "sigma must be a finite number above 0"),
         ({"random_state": -1}, "random_state must be a whole number"),
         ({"device": "gpu7"}, "device must be a device of PyTorch"),
         ({"device": 3}, "device must be a name"),
@@ -417,8 +416,3 @@ def test_activations_and_layers_are_those_asked_for():
     kinds = [type(layer).__name__ for layer in network]
     assert kinds == ["Linear", "Tanh", "Dropout", "Linear", "Tanh", "Dropout", "Linear"]
     assert network[-1].bias is None
-
-
-def test_parameters_have_a_page_in_their_docstring():
-    for name in NetworkParameters.__dataclass_fields__:
-        assert name in NetworkParameters.__doc__
