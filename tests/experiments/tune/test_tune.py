@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -425,7 +426,8 @@ def test_a_study_about_something_else_is_refused_and_left_alone(sets, study, cha
 
 def test_other_data_are_refused(sets, study):
     train, valid = sets
-    for others in [(valid, train), (train, train), (train,)]:
+    weighed = replace(train, document_weights=np.full(train.n_documents, 2.0))
+    for others in [(valid, train), (train, train), (train,), (weighed, valid)]:
         with pytest.raises(DataError, match="must go on with the data"):
             tune(*others, **ONE, storage=study)
 

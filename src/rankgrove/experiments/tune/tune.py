@@ -367,7 +367,10 @@ def _about(
 def _fingerprint(data: Dataset) -> str:
     """Other data have, as good as always, another one."""
     digest = hashlib.blake2b("\n".join(data.feature_names).encode(), digest_size=8)
-    for array in (data.features, data.labels, data.offsets, data.weights, data.base_scores):
+    arrays = [data.features, data.labels, data.offsets, data.weights, data.base_scores]
+    # Studies of data without any know nothing of these.
+    arrays += [] if data.document_weights is None else [data.document_weights]
+    for array in arrays:
         part = np.empty(0) if array is None else np.ascontiguousarray(array)
         digest.update(f"{part.shape}{part.dtype.str}".encode())
         digest.update(part.reshape(-1).view(np.uint8).data)
