@@ -433,7 +433,7 @@ def test_other_data_are_refused(sets, study):
 
 
 def test_another_version_is_refused(sets, study, monkeypatch):
-    monkeypatch.setattr("rankgrove.experiments.tune.__version__", "9.9")
+    monkeypatch.setattr("rankgrove.experiments.tune.tune.__version__", "9.9")
     with pytest.raises(DataError, match=r"the versions .* Got rankgrove '9.9' in place of"):
         tune(*sets, **ONE, storage=study)
 
