@@ -34,7 +34,8 @@ _BITS_ROOT_HALF = 0x3FE6A09E667F3BCD
 LANES = 8
 
 # Kinds of noise.
-NO_NOISE, LOGISTIC, GAUSSIAN = range(3)
+NO_NOISE, LOGISTIC, GAUSSIAN, GUMBEL = range(4)
+NOISES = {"none": NO_NOISE, "logistic": LOGISTIC, "gaussian": GAUSSIAN, "gumbel": GUMBEL}
 
 
 @kernel
@@ -145,13 +146,23 @@ def log2_1p(x):
 
 @kernel
 def draw_noise(kind, key, bits, powers, out):
-    """Independent noise of scale 1: logistic or standard normal; a function of the key only."""
+    """Independent noise of scale 1: logistic, Gumbel or standard normal; by the key only."""
     n = len(out)
     if kind == LOGISTIC:
         for i in range(n):
             share = open_share_of(mix(key + np.uint64(i)))
             powers[i] = share / (1.0 - share)
         logarithms(bits[:n], powers[:n], out)
+        return
+    if kind == GUMBEL:
+        for i in range(n):
+            powers[i] = open_share_of(mix(key + np.uint64(i)))
+        logarithms(bits[:n], powers[:n], out)
+        for i in range(n):
+            powers[i] = -out[i]
+        logarithms(bits[:n], powers[:n], out)
+        for i in range(n):
+            out[i] = -out[i]
         return
     for i in range(n):
         out[i] = normal_of(mix(key + np.uint64(2 * i)), mix(key + np.uint64(2 * i + 1)))

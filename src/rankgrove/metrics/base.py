@@ -172,6 +172,19 @@ class Rankings:
         rank_of_id = np.unique(ids, return_inverse=True)[1]
         return np.lexsort((-rank_of_id, query))
 
+    def tie_order(self, ties: str, values: Floats) -> NDArray[np.int64]:
+        """Rows in an order in which a stable ranking resolves ties by a policy; none where it does.
+
+        `values` are what a metric sees in documents, and stand for labels.
+        """
+        if ties == "document_id":
+            return self.once("document_id", self._order_by_document_id)
+        sign = TIE_SIGN[ties]
+        if sign == 0.0:
+            return np.empty(0, np.int64)
+        query = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
+        return np.lexsort((-sign * values, query))
+
     @property
     def label_range(self) -> tuple[float, float]:
         return self.once("range", lambda: (float(self.labels.min()), float(self.labels.max())))

@@ -11,6 +11,7 @@ V >= 0 depends on ranks and on the documents above b:
 | PRECISION | MAP | relevant, 0 or 1 / N | u_a + v_b |
 | CASCADE | MRR, ERR | chance to stop, R | reach_a (1/a - S - Q/b) |
 | PAIRS | pair accuracy, tau | grade | of neighbours only: scale / absolute x_a - x_b |
+| DISTANCE | LambdaLoss of the first row | gain / normaliser | D(a) - D(b) + E(b - a) |
 
 With 1/p cut to 0 past the metric's cut-off, c_p the relevant documents down to p and H_p the sum of
 1/k over the relevant ranks k <= p: u_a = (c_a + 1 - rel_a)/a - H_a and v_b = H_{b-1} - c_b/b.
@@ -33,7 +34,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 
-PRODUCT, SIGN, PRECISION, CASCADE, PAIRS = range(5)
+PRODUCT, SIGN, PRECISION, CASCADE, PAIRS, DISTANCE = range(6)
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +49,8 @@ class Form(NamedTuple):
     values
         One per document: x but for the scale.
     discounts
-        One per rank, down to the longest query: 0 past the cut-off.
+        One per rank, down to the longest query: 0 past the cut-off. Of DISTANCE as many follow that
+        are one per distance of ranks, E.
     scales
         One per query: what its values are multiplied by, NaN for an empty query.
     depth
@@ -73,7 +75,7 @@ class Form(NamedTuple):
 
 @kernel
 def prepare_deltas(kind, n, x, discounts, upper, lower):
-    """What a ranking of n documents is weighed by: u, v; or the chance to reach each rank."""
+    """What a ranking of n documents is weighed by: u, v; the chance to reach each rank; or E."""
     if kind == PRECISION:
         hits = 0
         sums = 0.0
@@ -89,6 +91,10 @@ def prepare_deltas(kind, n, x, discounts, upper, lower):
         for i in range(n):
             upper[i] = reach
             reach *= 1.0 - x[i]
+    elif kind == DISTANCE:
+        half = len(discounts) // 2
+        for i in range(n):
+            lower[i] = discounts[half + i]
 
 
 @kernel
@@ -110,6 +116,12 @@ def _weigh_precision(own, above, values, below, out):
 
 
 @kernel
+def _weigh_distance(own, discount, values, places, by_distance, out):
+    for i in range(len(out)):
+        out[i] = (own - values[i]) * (discount - places[i] + by_distance[i])
+
+
+@kernel
 def weigh_row(kind, own, discount, above, values, places, below, out):
     """Weights of the pairs of one document with all below it.
 
@@ -118,7 +130,7 @@ def weigh_row(kind, own, discount, above, values, places, below, out):
     own, discount, above
         Of the document: x, discount, and u or the chance to reach its rank.
     values, places, below
-        Of those below: x, discounts, and v.
+        Of those below: x, discounts, and v; or E of each distance, from 1 on.
     """
     if kind == PRODUCT:
         _weigh_product(own, discount, values, places, out)
@@ -126,6 +138,8 @@ def weigh_row(kind, own, discount, above, values, places, below, out):
         _weigh_sign(own, values, out)
     elif kind == PRECISION:
         _weigh_precision(own, above, values, below, out)
+    elif kind == DISTANCE:
+        _weigh_distance(own, discount, values, places, below, out)
     else:
         between = 0.0
         passing = 1.0
@@ -155,6 +169,9 @@ def weigh_diagonal(kind, distance, depth, n, x, discounts, upper, lower, between
         rest = lower[distance:n]
         for a in range(m):
             out[a] = (x[a] - below[a]) * (upper[a] + rest[a])
+    elif kind == DISTANCE:
+        for a in range(m):
+            out[a] = (x[a] - below[a]) * (discounts[a] - places[a] + lower[distance - 1])
     else:
         if distance == 1:
             for a in range(m):

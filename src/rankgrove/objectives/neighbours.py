@@ -35,6 +35,8 @@ class Draws(NamedTuple):
         The kind of noise that is added to scores for ranking, and its scale.
     permutations
         How many rankings are averaged.
+    in_margin
+        Whether the logistic term takes the scores with their noise, too.
     key
         The number that they are drawn by.
     """
@@ -42,6 +44,7 @@ class Draws(NamedTuple):
     noise: int
     scale: float
     permutations: int
+    in_margin: bool
     key: np.uint64
 
 
@@ -72,13 +75,13 @@ def _push_pairs(near, slope, scores, below, weights, e, force, curvature):
 
 @kernel
 def push_neighbours(
-    kind, n, depth, neighbours, sigma, near, slope, discounts, leaves, bits, powers, work
+    kind, n, depth, nearest, furthest, sigma, near, slope, discounts, leaves, bits, powers, work
 ):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
-    `leaves` is empty, or holds the leaf of each document in rank order: then only pairs whose
-    documents are in different leaves have a curvature. Returns the sum of the absolute forces of
-    all pairs.
+    Of pairs whose ranks are `nearest` to `furthest` apart. `leaves` is empty, or holds the leaf of
+    each document in rank order: then only pairs whose documents are in different leaves have a
+    curvature. Returns the sum of the absolute forces of all pairs.
     """
     scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
     upper, lower = work[_UPPER], work[_LOWER]
@@ -87,11 +90,13 @@ def push_neighbours(
         curvatures[i] = 0.0
     prepare_deltas(kind, n, work[X], discounts, upper, lower)
     size = 0.0
-    for distance in range(1, min(neighbours, n - 1) + 1):
+    for distance in range(1, min(furthest, n - 1) + 1):
         m = weigh_diagonal(
             kind, distance, depth, n, work[X], discounts, upper, lower, work[_BETWEEN],
             work[_PASSING], work[_WEIGHTS]
         )  # fmt: skip
+        if distance < nearest:
+            continue
         below = scores[distance : distance + m]
         exponents, force, curvature = (
             work[_EXPONENTS, :m], work[_FORCE, :m], work[_CURVATURE, :m]

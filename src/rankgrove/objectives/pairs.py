@@ -28,7 +28,7 @@ from rankgrove._jit.elementary import (
     sum_lanes,
 )
 from rankgrove._jit.ranking import RUN, rank_query
-from rankgrove.metrics.forms import prepare_deltas, weigh_row
+from rankgrove.metrics.forms import DISTANCE, prepare_deltas, weigh_row
 from rankgrove.objectives.neighbours import (
     CURVATURES,
     FORCES,
@@ -99,15 +99,16 @@ def _push_rows(
         score = scores[rank_a]
         if sigma * (reference - score) > _MOVE_REFERENCE:
             reference = score
-            below = slice(rank_a, n + LANES)
+            rest = slice(rank_a, n + LANES)
             for i in range(rank_a, n + LANES):
                 row_forces[i] = sigma * (scores[i] - reference)
-            exponentials(row_forces[below], bits, powers, exponents[below])
+            exponentials(row_forces[rest], bits, powers, exponents[rest])
         lo = rank_a + 1
         hi = lo + (n - lo + LANES - 1) // LANES * LANES
         row = slice(lo, hi)
+        below = slice(0, hi - lo) if kind == DISTANCE else row
         weigh_row(
-            kind, x[rank_a], discounts[rank_a], upper[rank_a], x[row], discounts[row], lower[row],
+            kind, x[rank_a], discounts[rank_a], upper[rank_a], x[row], discounts[row], lower[below],
             weights[row]
         )  # fmt: skip
         for i in range(n, hi):
@@ -158,22 +159,23 @@ def _push_ranking(
         )
     if neighbours is not None:
         return push_neighbours(
-            kind, n, depth, neighbours, sigma, near, slope, discounts, leaves, bits, powers, work
-        )
+            kind, n, depth, neighbours[0], neighbours[1], sigma, near, slope, discounts, leaves,
+            bits, powers, work
+        )  # fmt: skip
     if sigma * apart <= _MOVE_REFERENCE:
         return _push_rows(
             kind, n, depth, sigma, near, slope, normalise, discounts, leaves, bits, powers, work
         )
     # Every exponent by itself: none is too large.
     return push_neighbours(
-        kind, n, depth, n, sigma, near, slope, discounts, leaves, bits, powers, work
+        kind, n, depth, 1, n, sigma, near, slope, discounts, leaves, bits, powers, work
     )
 
 
 @kernel
 def push_queries(
     scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma, normalise,
-    draws, neighbours, leaves, out_forces, out_curvatures
+    draws, neighbours, tie_order, leaves, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -193,8 +195,10 @@ def push_queries(
     draws
         None: documents are ranked by their scores, and all pairs count. Otherwise see `Draws`.
     neighbours
-        None, or only pairs with so many ranks between them, or fewer, count. What the one or the
-        other does not take is not compiled.
+        None, or the fewest and the most ranks that the documents of a pair may be apart. What the
+        one or the other does not take is not compiled.
+    tie_order
+        Empty, or the rows in the order in which those with equal scores are ranked.
     leaves
         Empty, or one a document: see `push_neighbours`.
     """
@@ -208,6 +212,7 @@ def push_queries(
     bits = np.empty(longest + LANES, np.int64)
     powers = bits.view(np.float64)
     work = np.empty((N_WORK_ROWS, longest + LANES), np.float64)
+    own = np.empty(longest, np.float64)
     drawn = np.empty(longest, np.float64)
     ranked_leaves = np.empty(longest if len(leaves) else 0, np.int32)
     for q in range(first, last):
@@ -217,23 +222,30 @@ def push_queries(
         out_curvatures[lo : lo + n] = 0.0
         if scales[q] == 0.0:
             continue
-        own = scores[lo : lo + n]
-        apart = _range_of(own)
-        # What pairs are divided by: near + slope * the distance of their scores.
-        near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
+        for i in range(n):
+            own[i] = scores[tie_order[lo + i] if len(tie_order) else lo + i]
+        apart = _range_of(own[:n])
         rounds = 1
         if draws is not None:
             rounds = draws.permutations
         size = 0.0
         for turn in range(rounds):
             if draws is None:
-                side = rank_query(own, used, room, ranked_scores, ranked_idx)
+                side = rank_query(own[:n], used, room, ranked_scores, ranked_idx)
             else:
-                draw_scores(draws, q * rounds + turn, own, bits, powers, drawn[:n])
+                draw_scores(draws, q * rounds + turn, own[:n], bits, powers, drawn[:n])
                 side = rank_query(drawn[:n], used, room, ranked_scores, ranked_idx)
             idx = ranked_idx[side]
             for i in range(n):
                 work[SCORES, i] = min(max(own[idx[i]], -LARGEST), LARGEST)
+            if draws is not None and draws.in_margin:
+                apart = _range_of(drawn[:n])
+                for i in range(n):
+                    work[SCORES, i] = min(max(drawn[idx[i]], -LARGEST), LARGEST)
+            # What pairs are divided by: near + slope * the distance of their scores.
+            near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
+            for i in range(n):
+                idx[i] = tie_order[lo + idx[i]] - lo if len(tie_order) else idx[i]
                 work[X, i] = values[lo + idx[i]] * scales[q]
             own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
             for i in range(len(own_leaves)):

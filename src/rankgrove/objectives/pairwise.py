@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_chunks
-from rankgrove._jit.elementary import GAUSSIAN, LANES, LOGISTIC, NO_NOISE
+from rankgrove._jit.elementary import LANES, NOISES
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
+from rankgrove.errors import refusal
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
@@ -28,11 +29,15 @@ from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.plain_pairs import push_plain, sum_pair_costs
 from rankgrove.objectives.recomputed import RecomputedForces
-from rankgrove.objectives.weights import weigh_pairs
-from rankgrove.rules import AUTO, option
+from rankgrove.objectives.weights import weigh_pairs, with_distances
+from rankgrove.rules import AUTO, is_auto, option, options_of
 
-Noise = Literal["none", "logistic", "gaussian"]
-_NOISE_KINDS = {"none": NO_NOISE, "logistic": LOGISTIC, "gaussian": GAUSSIAN}
+Noise = Literal["none", "logistic", "gaussian", "gumbel"]
+OneRanking = Literal["worst", "best", "stable"]
+Weighting = Literal["swap_delta", "ndcg_loss2", "ndcg_loss2++"]
+
+# LightGBM's truncation: for metrics without a cut-off.
+_TRUNCATION = 30
 
 # Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs. Small
 # data are cut into 8 chunks, so that threads end at about the same time.
@@ -46,14 +51,15 @@ _FEW_PAIRS = 100_000
 class Pairwise(Objective):
     """Pairs weighted by what swapping their two documents would change in a metric.
 
-    With the documents of a query ranked by score, or by score and noise (equal ones: in the order
-    of the rows), a pair with label i > label j and rho = 1 / (1 + exp(sigma (z_i - z_j))) gives
+    With the documents of a query ranked by score, or by score and noise, a pair with label i >
+    label j and rho = 1 / (1 + exp(sigma (z_i - z_j))) gives
 
         force_i += sigma w rho,  force_j -= sigma w rho,
         curvature_i and curvature_j += sigma^2 w rho (1 - rho),  w = |swap delta|.
 
     The noise decides the ranking only: rho takes the scores themselves. A query of one document,
-    with equal labels only or without any gain has no force.
+    with equal labels only or without any gain has no force. Equal scores are ranked by the tie
+    policy of the metric, against the model by default (Lyzhin et al. 2022, section 2.2).
 
     Parameters
     ----------
@@ -69,10 +75,13 @@ class Pairwise(Objective):
         by log2(1 + S) / S, where S is the sum of the absolute forces that its pairs put on
         both of their documents.
     noise, noise_scale
-        What is added to the scores before ranking: `none`, `logistic` or `gaussian` noise,
-        multiplied by the scale.
-    neighbours
-        Only pairs with so many ranks between them, or fewer; `all` counts every pair.
+        What is added to the scores before ranking: `none`, `logistic`, `gaussian` or `gumbel`
+        noise, multiplied by the scale.
+    noise_in_margin
+        Whether rho takes the scores with their noise, too (Bruch et al. 2020, with Gumbel noise).
+    neighbours, neighbours_exactly
+        Only pairs that are so many ranks apart, or fewer; `all` counts every pair. Or only those
+        that are exactly so many ranks apart (Lyzhin et al. 2022, section 4.3).
     permutations
         How many rankings with noise are averaged; without noise there is one.
     """
@@ -80,21 +89,50 @@ class Pairwise(Objective):
     sigma: float = option(1.0, "Steepness of the logistic curve of a pair.", above=0, below=LARGEST)
     truncation: int | None = option(
         None,
-        "How deep the better-ranked document of a pair may stand.",
+        "Count only pairs whose better-ranked document, the one with the higher score, is within "
+        "so many first ranks; for ndcg and dcg it also takes the place of the metric's cut-off.",
         least=1,
         none="the metric's own cut-off",
     )
     normalise: bool = option(False, "Scale the forces of each query to a comparable size.")
     noise: Noise = option("none", "Noise that rankings are drawn with.")
     noise_scale: float = option(1.0, "Scale of that noise.", above=0, below=LARGEST)
+    noise_in_margin: bool = option(False, "Compare the documents of a pair with their noise, too.")
     neighbours: int | Literal["all"] = option(
         "all", "How many ranks the documents of a pair may be apart.", least=1
     )
+    neighbours_exactly: int | None = option(
+        None,
+        "How many ranks the documents of a pair are apart, not more and not fewer.",
+        least=1,
+        none="what neighbours says",
+    )
     permutations: int = option(1, "Rankings that are drawn with noise.", least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        default = options_of(type(self))["neighbours"].default
+        usual = ("all", 1) if is_auto(default) else ("all", default)
+        if self.neighbours_exactly is not None and self.neighbours not in usual:
+            raise refusal("neighbours", "be left out with neighbours_exactly", self.neighbours)
+        if self.noise_in_margin and not self.is_random:
+            raise refusal("noise_in_margin", "be left out without noise", self.noise_in_margin)
+        if self._tie_policy == "expected" and not self.is_random:
+            raise refusal(
+                "metric",
+                "say ties=worst, best or stable to train without noise, as a force is that of one "
+                "ranking",
+                got=str(self._weighs_by),
+            )
 
     @property
     def is_random(self) -> bool:
         return self.noise != "none"
+
+    @property
+    def n_rankings(self) -> int:
+        """How many rankings are averaged."""
+        return self.permutations if self.is_random else 1
 
     @property
     def takes_all_pairs(self) -> bool:
@@ -103,38 +141,68 @@ class Pairwise(Objective):
             self.truncation is None
             and self.noise == "none"
             and self.neighbours == "all"
+            and self.neighbours_exactly is None
             and not self.normalise
         )
+
+    def distances(self, longest: int) -> tuple[int, int]:
+        """The fewest and the most ranks that the documents of a pair may be apart."""
+        if self.neighbours_exactly is not None:
+            return int(self.neighbours_exactly), int(self.neighbours_exactly)
+        return 1, longest if self.neighbours == "all" else int(self.neighbours)
 
     @property
     def _weighs_by(self) -> Metric | None:
         """The metric whose swap deltas weigh pairs; None if all count the same."""
         raise NotImplementedError
 
+    @property
+    def _tie_policy(self) -> str:
+        """How equal scores are ranked; with noise there are none."""
+        metric = self._weighs_by
+        return "stable" if metric is None else metric.ties
+
+    def _weigh(self, metric: Metric | None, rankings: Rankings) -> Form | None:
+        return weigh_pairs(metric, rankings, self.truncation)
+
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         metric = self._weighs_by
-        rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
-        form = weigh_pairs(metric, rankings, self.truncation)
-        if form is not None and form.kind != PAIRS:
-            kind = PlainForces if metric is None and self.takes_all_pairs else PairForces
-            return kind(self, form, data, n_jobs, seed)
-        longest = rankings.longest
-        return RecomputedForces(
-            cast("Metric", metric),  data, sigma=self.sigma, normalise=self.normalise,
-            depth=longest if self.truncation is None else self.truncation,
-            neighbours=longest if self.neighbours == "all" else self.neighbours,
-            noise=(_NOISE_KINDS[self.noise], self.noise_scale),
-            permutations=1 if self.noise == "none" else self.permutations,
-            n_jobs=n_jobs, seed=seed,
-        )  # fmt: skip
+        rankings = Rankings(
+            data.labels, data.labels, data.offsets, document_ids=data.document_ids, n_jobs=n_jobs
+        )
+        form = self._weigh(metric, rankings)
+        values = rankings.labels.astype(np.float64) if form is None else form.values
+        tie_order = rankings.tie_order("stable" if self.is_random else self._tie_policy, values)
+        if form is None or form.kind == PAIRS:
+            return RecomputedForces(
+                self, cast("Metric", metric), data, tie_order, n_jobs, seed
+            )  # fmt: skip
+        kind = PlainForces if metric is None and self.takes_all_pairs else PairForces
+        return kind(self, form, data, tie_order, n_jobs, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankMART(Pairwise):
+class _WithoutMetric(Pairwise):
+    """Pairs whose weights are no choice, so that the tie policy is a parameter."""
+
+    ties: OneRanking = option(
+        "worst", "How equal scores are ranked where there is no noise: worst is against the model."
+    )
+
+    @property
+    def _tie_policy(self) -> str:
+        return self.ties
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankMART(_WithoutMetric):
     """RankNet on trees: every pair with different labels counts the same.
 
-    >>> RankMART().prepare(Dataset.from_arrays([[0.0]] * 2, [0, 1], group=[2])) is not None
-    True
+    >>> data = Dataset.from_arrays([[0.0]] * 2, [0, 1], group=[2])
+    >>> forces, curvatures = np.empty(2), np.empty(2)
+    >>> RankMART().prepare(data).compute(np.zeros(2), 0, forces, curvatures)
+    >>> forces.tolist(), curvatures.tolist()
+    ([-0.5, 0.5], [0.25, 0.25])
     """
 
     name: ClassVar[str] = "rankmart"
@@ -168,6 +236,18 @@ class _ByMetric(Pairwise):
 class LambdaMART(_ByMetric):
     """Pairs weighted by the swap delta of a metric in the ranking by score.
 
+    Parameters
+    ----------
+    truncation
+        `auto` is None for a metric with a cut-off, so that ndcg@5 means 5, and 30 for one without.
+    weighting, loss2_factor
+        `ndcg_loss2` and `ndcg_loss2++` weigh pairs by LambdaLoss, a bound of the metric: with
+        ranks a < b and d = b - a, |G_a - G_b| times D(d) - D(d + 1), or times D(a) - D(b) +
+        loss2_factor (D(d) - D(d + 1)) (Wang et al. 2018, section 4). For metrics with discounts;
+        distances of ranks know no cut-off.
+
+    >>> LambdaMART(metric="ndcg@5").truncation, LambdaMART().truncation
+    (None, 30)
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> objective = LambdaMART(metric="ndcg@1", truncation=None, normalise=False)
@@ -176,8 +256,18 @@ class LambdaMART(_ByMetric):
     [-1.0247, 0.7311, 0.2936]
     """
 
-    truncation: int | None = 30
+    truncation: int | None = option(
+        AUTO,
+        auto=f"the metric's cut-off, or {_TRUNCATION} where it has none",
+        settle=lambda objective: default_truncation(objective.metric),
+    )
     normalise: bool = True
+    weighting: Weighting = option(
+        "swap_delta", "What weighs pairs: swap deltas, or LambdaLoss, which bounds the metric."
+    )
+    loss2_factor: float = option(
+        10.0, "How much NDCG-Loss2 counts beside swap deltas in ndcg_loss2++.", least=0
+    )
 
     name: ClassVar[str] = "lambdamart"
     title: ClassVar[str] = "LambdaMART"
@@ -191,9 +281,26 @@ class LambdaMART(_ByMetric):
         "min_child_weight": 1e-3,
     }
 
+    def _weigh(self, metric: Metric | None, rankings: Rankings) -> Form | None:
+        form = super()._weigh(metric, rankings)
+        if self.weighting == "swap_delta":
+            return form
+        alone = self.weighting == "ndcg_loss2"
+        factor = 1.0 if alone else float(self.loss2_factor)
+        return with_distances(form, metric, factor, alone=alone)
+
+
+def default_truncation(metric: str | Metric) -> int | None:
+    """The truncation of LambdaMART unless told: none for a metric that has a cut-off.
+
+    >>> default_truncation("ndcg@10"), default_truncation("ndcg")
+    (None, 30)
+    """
+    return _TRUNCATION if parse_metric(metric).k is None else None
+
 
 @dataclass(frozen=True, kw_only=True)
-class YetiRank(Pairwise):
+class YetiRank(_WithoutMetric):
     """Neighbours in noisy rankings, weighted by the difference of labels and a geometric discount.
 
     Parameters
@@ -220,7 +327,7 @@ class YetiRank(Pairwise):
 
     @property
     def _weighs_by(self) -> Metric | None:
-        return ExpDCG(b=self.decay)
+        return ExpDCG(b=self.decay, ties=self.ties)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +354,7 @@ class YetiLoss(_ByMetric):
     permutations: int = option(
         AUTO,
         auto="3 where all pairs count, 10 else",
-        settle=lambda loss: 3 if loss.neighbours == "all" else 10,
+        settle=lambda loss: 3 if loss.distances(2) == (1, 2) else 10,
     )
 
     name: ClassVar[str] = "yetiloss"
@@ -266,29 +373,34 @@ class PairForces(Forces):
         objective: Pairwise,
         form: Form,
         data: Dataset,
+        tie_order: NDArray[np.int64],
         n_jobs: int | None,
         seed: int,
     ) -> None:
         longest = int(data.group.max())
-        discounts = np.zeros(longest + LANES)
-        discounts[:longest] = form.discounts
+        # Discounts by rank, and of DISTANCE those by distance, each with zeros behind.
+        discounts = np.zeros((len(form.discounts) // longest, longest + LANES))
+        discounts[:, :longest] = form.discounts.reshape(-1, longest)
         self._inputs = (
             as_input(form.values, np.float64),
             as_input(data.offsets, np.int64),
             as_input(form.scales, np.float64),
             as_input(data.query_weights, np.float64),
         )
-        neighbours = longest if objective.neighbours == "all" else int(objective.neighbours)
-        rounds = 1 if objective.noise == "none" else objective.permutations
-        self._kind = (form.kind, as_input(discounts, np.float64), form.depth)
+        self._kind = (form.kind, as_input(discounts.ravel(), np.float64), form.depth)
         self._how = (float(objective.sigma), bool(objective.normalise))
-        by_score = objective.noise == "none" and neighbours >= longest - 1
-        noise = _NOISE_KINDS[objective.noise], float(objective.noise_scale)
-        self._draws = None if by_score else (*noise, int(rounds))
-        self._neighbours = None if by_score or objective.neighbours == "all" else neighbours
+        nearest, furthest = objective.distances(longest)
+        all_pairs = nearest == 1 and furthest >= longest - 1
+        by_score = all_pairs and not objective.is_random
+        noise = NOISES[objective.noise], float(objective.noise_scale)
+        rounds = int(objective.n_rankings)
+        self._draws = None if by_score else (*noise, rounds, bool(objective.noise_in_margin))
+        in_range = objective.neighbours == "all" and nearest == 1
+        self._neighbours = None if by_score or in_range else (nearest, furthest)
+        self._tie_order = as_input(tie_order, np.int64)
         self._no_leaves = as_input([], np.int32)
         sizes = data.group
-        pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, neighbours)).sum())
+        pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, furthest)).sum())
         step = min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1)
         bounds = chunk_queries(data.offsets, step)
         few = pairs * rounds <= _FEW_PAIRS
@@ -320,7 +432,8 @@ class PairForces(Forces):
         def push(chunk: int) -> None:
             push_queries(
                 ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
-                *self._kind, *self._how, draws, self._neighbours, leaves, forces, curvatures,
+                *self._kind, *self._how, draws, self._neighbours, self._tie_order, leaves, forces,
+                curvatures,
             )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)

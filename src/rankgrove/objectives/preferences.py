@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove._jit.ranking import RUN, rank_query
@@ -36,11 +37,12 @@ _CHUNK_QUERIES = 64
 @kernel
 def push_preferences(
     scores, offsets, weights, first, last, better, worse, probability, pair_weights, starts,
-    discounts, depth, sigma, out_forces, out_curvatures
+    discounts, depth, sigma, leaves, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last from their pairs, starts[q] to starts[q + 1].
 
-    Without discounts every pair counts 1.
+    Without discounts every pair counts 1. `leaves` is empty, or the leaf of each document: then
+    only pairs whose documents are in different leaves have a curvature.
     """
     longest = 0
     for q in range(first, last):
@@ -76,6 +78,8 @@ def push_preferences(
             wanted = probability[pair]
             force = sigma * weight * (wanted * other - (1.0 - wanted) * chance)
             curvature = sigma * sigma * weight * chance * other
+            if len(leaves) and leaves[i] == leaves[j]:
+                curvature = 0.0
             out_forces[i] += force
             out_forces[j] -= force
             out_curvatures[i] += curvature
@@ -124,14 +128,27 @@ class PreferenceForces(Forces):
         self._n_queries, self._n_jobs = data.n_queries, n_jobs
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        self._push(scores, as_input([], np.int32), forces, curvatures)
+
+    def cross_leaf_curvatures(
+        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
+    ) -> Floats:
+        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
+        self._push(scores, as_input(leaves, np.int32), forces, curvatures)
+        return curvatures
+
+    def _push(
+        self, scores: Floats, leaves: NDArray[np.int32], forces: Floats, curvatures: Floats
+    ) -> None:
         own = as_input(scores, np.float64)
 
         def push(chunk: int) -> None:
             first = chunk * _CHUNK_QUERIES
             last = min(first + _CHUNK_QUERIES, self._n_queries)
             push_preferences(
-                own, *self._inputs, first, last, *self._pairs, *self._how, forces, curvatures
-            )
+                own, *self._inputs, first, last, *self._pairs, *self._how, leaves, forces,
+                curvatures,
+            )  # fmt: skip
 
         run_chunks(push, -(-self._n_queries // _CHUNK_QUERIES), self._n_jobs)
 
@@ -152,12 +169,13 @@ def prepare_preferences(
     if (
         not isinstance(objective, (RankMART, LambdaMART))
         or objective.noise != "none"
-        or objective.neighbours != "all"
+        or objective.distances(2) != (1, 2)
+        or getattr(objective, "weighting", "swap_delta") != "swap_delta"
     ):
         raise refusal(
             "objective",
-            "be rankmart or lambdamart, without noise and with all neighbours, to train from "
-            "preferences",
+            "be rankmart or lambdamart, without noise, with all neighbours and weights of swap "
+            "deltas, to train from preferences",
             got=objective.name,
         )
     preferences.check(data)

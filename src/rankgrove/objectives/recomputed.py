@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, compile_swaps, run_chunks
-from rankgrove._jit.elementary import NO_NOISE, draw_noise
+from rankgrove._jit.elementary import NOISES, draw_noise
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.custom import Custom
 from rankgrove.objectives.base import Floats, Forces
+
+if TYPE_CHECKING:
+    from rankgrove.objectives.pairwise import Pairwise
 
 
 def warn_if_slow(metric: Metric) -> None:
@@ -31,23 +35,19 @@ class RecomputedForces(Forces):
 
     def __init__(
         self,
+        objective: Pairwise,
         metric: Metric,
         data: Dataset,
-        *,
-        sigma: float,
-        normalise: bool,
-        depth: int,
-        neighbours: int,
-        noise: tuple[int, float],
-        permutations: int,
+        tie_order: NDArray[np.int64],
         n_jobs: int | None,
         seed: int,
     ) -> None:
         warn_if_slow(metric)
-        self._metric, self._data = metric, data
-        self._sigma, self._normalise = sigma, normalise
-        self._depth, self._neighbours = depth, neighbours
-        self._noise, self._permutations = noise, permutations
+        self._objective, self._metric, self._data = objective, metric, data
+        longest = int(data.group.max())
+        self._depth = longest if objective.truncation is None else objective.truncation
+        self._distances = objective.distances(longest)
+        self._tie_order = tie_order if len(tie_order) else np.arange(data.n_documents)
         self._n_jobs, self._seed = n_jobs, seed
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
@@ -88,18 +88,27 @@ class RecomputedForces(Forces):
         key: int,
         leaves: NDArray[np.int32] | None,
     ) -> tuple[Floats, Floats]:
-        n, sigma = len(scores), self._sigma
+        objective, n, sigma = self._objective, len(scores), self._objective.sigma
         forces, curvatures, size = np.zeros(n), np.zeros(n), 0.0
         if n < 2 or labels.min() == labels.max():
             return forces, curvatures
-        for permutation in range(self._permutations):
-            order = np.argsort(-self._noisy(scores, query, permutation, key), kind="stable")
-            z, r = scores[order], labels[order].astype(np.float64)
+        first = int(self._data.offsets[query])
+        tie_order = self._tie_order[first : first + n] - first
+        ranks = np.arange(n)
+        too_near = ranks[None, :] - ranks[:, None] < self._distances[0]
+        for permutation in range(objective.n_rankings):
+            noisy = self._noisy(scores, query, permutation, key)
+            order = tie_order[np.argsort(-noisy[tie_order], kind="stable")]
+            z = (noisy if objective.noise_in_margin else scores)[order]
+            r = labels[order].astype(np.float64)
             deltas = np.zeros((n, n))
-            self._metric.fill_deltas(as_input(r, np.float64), self._depth, self._neighbours, deltas)
+            self._metric.fill_deltas(
+                as_input(r, np.float64), self._depth, self._distances[1], deltas
+            )
+            deltas[too_near] = 0.0
             away = z[:, None] - z[None, :]
             weight = np.abs(deltas) * np.sign(r[:, None] - r[None, :])
-            if self._normalise and scores.min() != scores.max():
+            if objective.normalise and z.min() != z.max():
                 weight = weight / (0.01 + np.abs(away))
             e = np.exp(np.clip(-sigma * away, -700, 700))
             share = 1 / (1 + e)
@@ -111,18 +120,18 @@ class RecomputedForces(Forces):
             forces[order] += force.sum(axis=1) - force.sum(axis=0)
             curvatures[order] += bend.sum(axis=1) + bend.sum(axis=0)
             size += float(np.abs(force).sum())
-        scale = 1 / self._permutations
+        scale = 1 / objective.n_rankings
         total = 2 * sigma * size * scale
-        if self._normalise and total > 0:
+        if objective.normalise and total > 0:
             scale *= np.log2(1 + total) / total
         return forces * sigma * scale, curvatures * sigma**2 * scale
 
     def _noisy(self, scores: Floats, query: int, permutation: int, key: int) -> Floats:
-        kind, scale = self._noise
-        if kind == NO_NOISE:
+        objective = self._objective
+        if objective.noise == "none":
             return scores
-        number = query * self._permutations + permutation
+        number = query * objective.permutations + permutation
         bits, noise = np.empty(len(scores), dtype=np.int64), np.empty(len(scores))
         draw = iteration_key(key, number)
-        draw_noise(kind, draw, bits, bits.view(np.float64), noise)
-        return scores + scale * noise
+        draw_noise(NOISES[objective.noise], draw, bits, bits.view(np.float64), noise)
+        return scores + objective.noise_scale * noise

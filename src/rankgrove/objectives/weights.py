@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankgrove.errors import refusal
 from rankgrove.metrics.base import Metric, Rankings
-from rankgrove.metrics.forms import SIGN, Form
+from rankgrove.metrics.discounted import Discounted
+from rankgrove.metrics.forms import DISTANCE, PRODUCT, SIGN, Form
 
 
 def weigh_pairs(metric: Metric | None, rankings: Rankings, truncation: int | None) -> Form | None:
@@ -27,3 +29,16 @@ def weigh_pairs(metric: Metric | None, rankings: Rankings, truncation: int | Non
     starts = rankings.offsets[:-1]
     equal = np.minimum.reduceat(form.values, starts) == np.maximum.reduceat(form.values, starts)
     return form._replace(scales=np.where(equal, 0.0, np.nan_to_num(form.scales)))
+
+
+def with_distances(form: Form | None, metric: Metric | None, factor: float, *, alone: bool) -> Form:
+    """The weights of LambdaLoss: `factor` times NDCG-Loss2, beside the swap deltas or alone.
+
+    NDCG-Loss2 takes D(d) - D(d + 1) for D(a) - D(b), where d = b - a (Wang et al. 2018, eq. 14).
+    """
+    if not isinstance(metric, Discounted) or form is None or form.kind != PRODUCT:
+        raise refusal("metric", "be one with discounts, as ndcg, for LambdaLoss", got=str(metric))
+    by_rank = np.zeros(len(form.discounts)) if alone else form.discounts
+    uncut = metric.discounts(len(form.discounts) + 1)
+    by_distance = factor * (uncut[:-1] - uncut[1:])
+    return form._replace(kind=DISTANCE, discounts=np.append(by_rank, by_distance))
