@@ -37,7 +37,7 @@ def pair_weights(scores, labels, *, gain, ideal, k=None, truncation=None):
     With `ideal`, as NDCG; without, as DCG.
     """
     n = len(scores)
-    order = sorted(range(n), key=lambda i: (-scores[i], i))
+    order = sorted(range(n), key=lambda i: (-scores[i], labels[i], i))
     rank = {i: at for at, i in enumerate(order, 1)}
     cutoff = k if truncation is None else truncation
     best = dcg(sorted((gain(label) for label in labels), reverse=True), cutoff) if ideal else 1.0

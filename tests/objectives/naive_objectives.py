@@ -76,6 +76,22 @@ class Formless(MAP):
         return None
 
 
+def recomputed_draws(kind, n, draws, *, seed, iteration):
+    """The noise of the first query for a metric without a form."""
+    rows = np.empty((draws, n))
+    for draw in range(draws):
+        key = iteration_key(int(iteration_key(seed, iteration)), draw)
+        bits = np.empty(n, np.int64)
+        draw_noise(kind, key, bits, bits.view(np.float64), rows[draw])
+    return rows
+
+
+def ranked_order(scores, labels, ties="worst"):
+    """Rows by falling score; equal ones by label as the policy says, then in their order."""
+    sign = {"worst": 1, "best": -1, "stable": 0}[ties]
+    return sorted(range(len(scores)), key=lambda i: (-scores[i], sign * labels[i], i))
+
+
 def stable_order(scores):
     return sorted(range(len(scores)), key=lambda i: (-scores[i], i))
 
@@ -132,11 +148,34 @@ def swap_deltas(metric, ranked):
     return np.abs(deltas)
 
 
-def pair_weights(metric, labels, order, *, truncation=None, neighbours="all"):
+def lambdaloss_deltas(metric, ranked, factor, alone):
+    """Wang et al. 2018, NDCG-Loss2 (alone) and NDCG-Loss2++, for NDCG without a cut-off."""
+    n = len(ranked)
+    ideal = naive_metrics.of_order(DCG(gain=metric.gain), sorted(ranked, reverse=True))
+    gains = [(2.0**label - 1 if metric.gain == "exponential" else label) / ideal
+             for label in ranked]  # fmt: skip
+    deltas = np.zeros((n, n))
+    for a in range(n):
+        for b in range(n):
+            if a == b:
+                continue
+            distance = abs(a - b)
+            delta = abs(1 / math.log2(1 + distance) - 1 / math.log2(2 + distance))
+            rho = abs(1 / math.log2(2 + a) - 1 / math.log2(2 + b))
+            weight = delta if alone else rho + factor * delta
+            deltas[a, b] = weight * abs(gains[a] - gains[b])
+    return deltas
+
+
+def pair_weights(
+    metric, labels, order, *, truncation=None, neighbours="all", exactly=None, deltas=None
+):
     """The weight of each pair (i, j) with label i > label j in a ranking; no metric: 1."""
     n = len(order)
     ranked = tuple(float(labels[i]) for i in order)
-    if metric is None:
+    if deltas is not None:
+        pass
+    elif metric is None:
         deltas = np.ones((n, n))
     elif truncation is not None and isinstance(metric, DCG):
         # LightGBM's form: uncut discounts over the ideal DCG at the truncation.
@@ -150,7 +189,7 @@ def pair_weights(metric, labels, order, *, truncation=None, neighbours="all"):
     weights = {}
     for a in range(n if truncation is None else min(truncation, n)):
         for b in range(a + 1, n if neighbours == "all" else min(n, a + neighbours + 1)):
-            if ranked[a] != ranked[b]:
+            if ranked[a] != ranked[b] and exactly in (None, b - a):
                 pair = (order[a], order[b]) if ranked[a] > ranked[b] else (order[b], order[a])
                 weights[pair] = deltas[a, b]
     return weights

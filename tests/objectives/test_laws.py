@@ -14,16 +14,25 @@ from objectives.naive_objectives import (
     dataset,
     derivatives,
     forces_of_weights,
+    lambdaloss_deltas,
     log_softmax,
     pair_cost,
     pair_weights,
+    ranked_order,
+    recomputed_draws,
+    same_draws,
     stable_order,
     swap_deltas,
     values_of_lists,
 )
+from rankgrove._jit.elementary import NOISES
+from rankgrove.data.dataset import Dataset
+from rankgrove.errors import ParameterError
 from rankgrove.metrics.average import MAP
-from rankgrove.metrics.discounted import ExpDCG
-from rankgrove.objectives.listwise import ListNet, QueryRMSE, Softmax
+from rankgrove.metrics.discounted import DCG, NDCG, ExpDCG
+from rankgrove.metrics.pairs import Tau
+from rankgrove.metrics.spec import parse_metric
+from rankgrove.objectives.listwise import ListMLE, ListNet, QueryRMSE, Softmax
 from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
 from rankgrove.objectives.pointwise import Logistic, Regression
 from rankgrove.objectives.registry import OBJECTIVES
@@ -76,7 +85,7 @@ def best_value(metric, labels):
 def expected_of(query, metric, weight, sigma, normalise, truncation, neighbours):
     labels, scores = query
     weights = pair_weights(
-        metric, labels, stable_order(scores), truncation=truncation,
+        metric, labels, ranked_order(scores, labels), truncation=truncation,
         neighbours=neighbours,
     )  # fmt: skip
     return forces_of_weights(
@@ -154,6 +163,148 @@ def test_rankmart_and_yetirank_without_noise_equal_the_formulas(neighbours, form
     how |= {"neighbours": neighbours}
     assert_equals_formulas(RankMART(**how), None)
     assert_equals_formulas(YetiRank(noise="none", decay=0.7, **how), ExpDCG(b=0.7))
+
+
+TIED_LABELS = [0, 3, 1, 0, 4, 2, 0, 1, 3, 0, 2]
+TIED_SCORES = [0.5, 0.5, 0.1, 0.1, 0.1, -0.3, 0.5, -0.3, -0.3, 0.5, -0.3]
+
+
+@pytest.mark.parametrize("scores", [TIED_SCORES, [0.0] * 11])
+@pytest.mark.parametrize("ties", ["worst", "best", "stable"])
+def test_equal_scores_are_ranked_by_the_tie_policy_of_the_metric(ties, scores):
+    objectives = {
+        LambdaMART(metric=f"ndcg@4(ties={ties})", normalise=False): NDCG(k=4),
+        LambdaMART(metric=f"map(relevant>=2, ties={ties})", truncation=None, normalise=False):
+            MAP(relevant=2),
+        LambdaMART(metric=f"tau(ties={ties})", truncation=None, normalise=False): Tau(),
+        YetiLoss(metric=f"err(ties={ties})", noise="none", neighbours=1): parse_metric("err"),
+        YetiRank(ties=ties, noise="none"): ExpDCG(),
+        RankMART(ties=ties, truncation=3): None,
+    }  # fmt: skip
+    order = ranked_order(scores, TIED_LABELS, ties)
+    for objective, metric in objectives.items():
+        weights = pair_weights(
+            metric, TIED_LABELS, order, truncation=objective.truncation,
+            neighbours=objective.neighbours,
+        )  # fmt: skip
+        size = best_value(metric, TIED_LABELS)
+        got = compute(objective, TIED_LABELS, scores)
+        assert np.abs(got[0]).max() > 0
+        assert_near(got, forces_of_weights(scores, weights, size=size))
+
+
+def test_ties_by_document_id_follow_the_ids():
+    labels, ids = [0, 2, 1], np.array(["b", "a", "c"])
+    data = Dataset.from_arrays(np.zeros((3, 1)), labels, group=[3], document_ids=ids)
+    prepared = LambdaMART(metric="dcg(ties=document_id)", normalise=False).prepare(data)
+    forces, curvatures = np.empty(3), np.empty(3)
+    prepared.compute(np.zeros(3), 0, forces, curvatures)
+    expected = forces_of_weights([0.0] * 3, pair_weights(DCG(), labels, [2, 0, 1]), size=4)
+    assert_near((forces, curvatures), expected)
+
+
+def test_the_mean_over_ties_is_refused_where_one_ranking_is_trained_by():
+    with pytest.raises(ParameterError, match=r"ties=worst, .* Got ndcg.ties=expected"):
+        LambdaMART(metric="ndcg(ties=expected)")
+    assert YetiLoss(metric="ndcg(ties=expected)").is_random
+
+
+def test_a_cut_off_of_the_metric_is_that_of_the_pairs_unless_a_truncation_is_given():
+    labels, scores = ALL_LABELS, ALL_SCORES
+    told, found = {"truncation": 30}, {}
+    for spec in ("ndcg@1", "ndcg@3", "ndcg"):
+        for how in ({}, told):
+            forces, _ = compute(LambdaMART(metric=spec, **how), labels, scores, GROUP)
+            found[spec, len(how)] = forces.tobytes()
+    assert found["ndcg@1", 0] != found["ndcg@3", 0]
+    assert found["ndcg@1", 1] == found["ndcg@3", 1] == found["ndcg", 1] == found["ndcg", 0]
+
+
+@pytest.mark.parametrize("exactly", [1, 2, 5, 20])
+@pytest.mark.parametrize("spec", METRICS)
+def test_pairs_exactly_so_far_apart_are_those_of_the_formula(spec, exactly):
+    labels, scores = [2, 0, 4, 1, 0, 3, 1, 0], [-0.5, 2.0, 1.1, 1.5, 0.7, 0.0, -1.8, 0.4]
+    objective = YetiLoss(metric=spec, noise="none", sigma=1.3, neighbours_exactly=exactly)
+    weights = pair_weights(PARSED[spec], labels, ranked_order(scores, labels), exactly=exactly)
+    expected = forces_of_weights(scores, weights, sigma=1.3, size=best_value(PARSED[spec], labels))
+    got = compute(objective, labels, scores)
+    assert_near(got, expected)
+    assert (exactly > 7) == (not got[0].any())
+
+
+def test_neighbours_and_neighbours_exactly_are_not_given_together():
+    assert YetiRank(neighbours_exactly=2).n_rankings == 10
+    assert YetiLoss(neighbours_exactly=2).n_rankings == 10
+    with pytest.raises(ParameterError, match="neighbours must be left out with neighbours_exactly"):
+        LambdaMART(neighbours=2, neighbours_exactly=3)
+
+
+@pytest.mark.parametrize("neighbours", [2, "all"])
+@pytest.mark.parametrize("gain", ["exponential", "linear"])
+@pytest.mark.parametrize(("weighting", "factor"), [("ndcg_loss2", 1.0), ("ndcg_loss2++", 10.0),
+                                                   ("ndcg_loss2++", 0.5)])  # fmt: skip
+def test_lambdaloss_equals_the_formulas_and_its_forces_the_derivative(
+    weighting, factor, gain, neighbours
+):
+    rng = np.random.default_rng(6)
+    labels, scores = rng.integers(0, 5, size=19), rng.normal(size=19)
+    metric = NDCG(gain=gain)
+    objective = LambdaMART(
+        metric=metric, weighting=weighting, loss2_factor=factor, truncation=None, normalise=False,
+        neighbours=neighbours, sigma=1.2,
+    )  # fmt: skip
+    order = ranked_order(scores, labels)
+    deltas = lambdaloss_deltas(
+        metric, [float(labels[i]) for i in order], factor, weighting == "ndcg_loss2"
+    )
+    weights = pair_weights(metric, labels, order, neighbours=neighbours, deltas=deltas)
+    got = compute(objective, labels, scores)
+    assert_near(got, forces_of_weights(scores, weights, sigma=1.2, size=1 + factor))
+    first, second = derivatives(lambda z: pair_cost(z, weights, 1.2), scores, 1e-4)
+    assert got[0] == pytest.approx(-first, abs=1e-6)
+    assert got[1] == pytest.approx(second, abs=1e-5)
+
+
+def test_lambdaloss_without_its_second_part_is_lambdamart():
+    how = {"metric": "ndcg@5", "normalise": True}
+    plain = compute(LambdaMART(**how), ALL_LABELS, ALL_SCORES, GROUP, WEIGHTS)
+    bound = LambdaMART(weighting="ndcg_loss2++", loss2_factor=0.0, **how)
+    for a, b in zip(plain, compute(bound, ALL_LABELS, ALL_SCORES, GROUP, WEIGHTS), strict=True):
+        assert a == pytest.approx(b, rel=1e-13, abs=1e-300)
+    with pytest.raises(ParameterError, match=r"metric must be one with discounts.* Got err"):
+        LambdaMART(metric="err", weighting="ndcg_loss2").prepare(dataset([0, 1], [2]))
+
+
+@pytest.mark.parametrize("neighbours", [1, "all"])
+@pytest.mark.parametrize("noise", ["gumbel", "gaussian"])
+@pytest.mark.parametrize("metric", ["ndcg", "tau"])
+def test_noise_in_the_margin_is_in_the_cost_too(metric, noise, neighbours):
+    labels = [0, 4, 2, 0, 3, 1, 2]
+    scores = np.array([1.7, 0.9, 0.1, 1.2, -0.4, 0.3, -2.0])
+    objective = YetiLoss(
+        metric=metric, noise=noise, noise_scale=0.8, noise_in_margin=True, sigma=1.5,
+        neighbours=neighbours, permutations=4,
+    )  # fmt: skip
+    draws = same_draws(NOISES[noise], 7, 0, 4, seed=5, iteration=3)
+    if metric == "tau":
+        draws = recomputed_draws(NOISES[noise], 7, 4, seed=5, iteration=3)
+    terms = []
+    for draw in 0.8 * draws:
+        weights = pair_weights(
+            parse_metric(metric), labels, stable_order(scores + draw), neighbours=neighbours
+        )
+        terms.append((draw, weights))
+
+    def cost(z):
+        return sum(pair_cost(z + draw, weights, 1.5) for draw, weights in terms) / 4
+
+    forces, curvatures = compute(objective, labels, scores, seed=5, iteration=3)
+    first, second = derivatives(cost, scores, 1e-4)
+    assert np.abs(forces).max() > 1e-2
+    assert forces == pytest.approx(-first, abs=1e-7)
+    assert curvatures == pytest.approx(second, abs=1e-6)
+    with pytest.raises(ParameterError, match="noise_in_margin must be left out without noise"):
+        LambdaMART(noise_in_margin=True)
 
 
 @pytest.mark.parametrize("neighbours", [2, "all"])
@@ -284,6 +435,14 @@ def listwise_costs():
         rest = graded - z
         return np.sum((rest - (rest.mean() if mean is None else mean)) ** 2) / 2
 
+    def permutation(z):
+        """Xia et al. 2008, with equal labels drawn out of all that are not better."""
+        drawn = [i for i in range(6) if graded[i] > graded.min()]
+        return -sum(
+            z[i] - np.logaddexp.reduce([z[j] for j in range(6) if graded[j] <= graded[i]])
+            for i in drawn
+        )
+
     def two_classes(z, by):
         return np.sum(by * np.logaddexp(0.0, -1.4 * signs * z))
 
@@ -296,6 +455,7 @@ def listwise_costs():
         "listnet": (
             ListNet(sigma=0.7), graded, lambda z: -np.sum(chances * log_softmax(0.7 * z)),
         ),
+        "listmle": (ListMLE(sigma=1.4), graded, lambda z: permutation(1.4 * z)),
         "logistic": (Logistic(sigma=1.4), binary, lambda z: two_classes(z, 1.0)),
         "balanced": (
             Logistic(sigma=1.4, balanced=True), binary,
@@ -318,6 +478,23 @@ def test_forces_and_curvatures_are_the_derivatives_of_the_cost(name):
     # QueryRMSE takes its constant as given: then the second derivative is 1, not 1 - 1/n.
     factor = 6 / 5 if name == "queryrmse" else 1.0
     assert curvatures == pytest.approx(factor * second, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", list(listwise_costs()))
+def test_the_cost_of_prepared_forces_is_that_of_the_formula(name):
+    objective, labels, cost = listwise_costs()[name]
+    got = objective.prepare(dataset(labels, [6], [2.0])).cost(SCORES)
+    assert got.tolist() == [pytest.approx(2 * cost(SCORES), rel=1e-13)]
+
+
+def test_listmle_of_different_labels_is_the_chance_of_their_order():
+    labels, scores = np.array([1.0, 3, 0, 2]), np.array([0.3, -0.2, 0.8, 0.1])
+    order, left, chance = [1, 3, 0, 2], [0, 1, 2, 3], 1.0
+    for i in order:
+        chance *= math.exp(scores[i]) / sum(math.exp(scores[j]) for j in left)
+        left.remove(i)
+    cost = ListMLE().prepare(dataset(labels, [4])).cost(scores)
+    assert cost.tolist() == [pytest.approx(-math.log(chance), rel=1e-13)]
 
 
 @pytest.mark.parametrize("name", list(listwise_costs()))

@@ -172,18 +172,15 @@ class Rankings:
         rank_of_id = np.unique(ids, return_inverse=True)[1]
         return np.lexsort((-rank_of_id, query))
 
-    def tie_order(self, ties: str, values: Floats) -> NDArray[np.int64]:
-        """Rows in an order in which a stable ranking resolves ties by a policy; none where it does.
-
-        `values` are what a metric sees in documents, and stand for labels.
-        """
+    def tie_order(self, ties: str) -> NDArray[np.int64]:
+        """Rows in an order of which a stable ranking follows the policy; none if theirs does."""
         if ties == "document_id":
             return self.once("document_id", self._order_by_document_id)
         sign = TIE_SIGN[ties]
         if sign == 0.0:
             return np.empty(0, np.int64)
         query = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
-        return np.lexsort((-sign * values, query))
+        return np.lexsort((-sign * self.labels, query))
 
     @property
     def label_range(self) -> tuple[float, float]:

@@ -280,7 +280,7 @@ class ExpDCG(_GradedGain):
     name: ClassVar[str] = "expdcg"
     title: ClassVar[str] = "discounted gain with a geometric discount"
     formula: ClassVar[str] = "sum_{p<=k} G(r_p) * b^(p-1)"
-    reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, eq. (11)"
+    reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, eq. (13)"
     expected_ties: ClassVar[str] = DCG.expected_ties
 
     def __post_init__(self) -> None:

@@ -171,8 +171,9 @@ class Pairwise(Objective):
             data.labels, data.labels, data.offsets, document_ids=data.document_ids, n_jobs=n_jobs
         )
         form = self._weigh(metric, rankings)
-        values = rankings.labels.astype(np.float64) if form is None else form.values
-        tie_order = rankings.tie_order("stable" if self.is_random else self._tie_policy, values)
+        # With noise there are no ties, and where every pair counts the same no ranks.
+        ranks_count = not (self.is_random or (metric is None and self.takes_all_pairs))
+        tie_order = rankings.tie_order(self._tie_policy if ranks_count else "stable")
         if form is None or form.kind == PAIRS:
             return RecomputedForces(
                 self, cast("Metric", metric), data, tie_order, n_jobs, seed
@@ -395,8 +396,8 @@ class PairForces(Forces):
         noise = NOISES[objective.noise], float(objective.noise_scale)
         rounds = int(objective.n_rankings)
         self._draws = None if by_score else (*noise, rounds, bool(objective.noise_in_margin))
-        in_range = objective.neighbours == "all" and nearest == 1
-        self._neighbours = None if by_score or in_range else (nearest, furthest)
+        bounded = objective.neighbours_exactly is not None or objective.neighbours != "all"
+        self._neighbours = (nearest, furthest) if bounded and not by_score else None
         self._tie_order = as_input(tie_order, np.int64)
         self._no_leaves = as_input([], np.int32)
         sizes = data.group

@@ -101,7 +101,8 @@ class Logistic(_Pointwise):
     Parameters
     ----------
     sigma
-        How steep the logistic function is.
+        How steep the logistic function is. Burges writes 1 / (1 + e^(-2 sigma z)) in section 6: his
+        sigma is half of this one.
     balanced
         Whether both classes weigh the same in all: documents count n/(2 n+) and n/(2 n-). The
         Newton step of a leaf has these weights above and below.

@@ -9,7 +9,7 @@ from typing import Any
 from rankgrove.errors import unknown_name
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.function import AbsentObjective, FunctionObjective
-from rankgrove.objectives.listwise import XENDCG, ListNet, QueryRMSE, Softmax
+from rankgrove.objectives.listwise import XENDCG, ListMLE, ListNet, QueryRMSE, Softmax
 from rankgrove.objectives.pairwise import LambdaMART, RankMART, YetiLoss, YetiRank
 from rankgrove.objectives.pointwise import Logistic, Regression
 from rankgrove.objectives.stochastic import StochasticRank
@@ -26,6 +26,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
         XENDCG,
         Softmax,
         ListNet,
+        ListMLE,
         Regression,
         Logistic,
     )

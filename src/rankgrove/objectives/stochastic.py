@@ -1,7 +1,9 @@
 """StochasticRank: the gradient of a metric that noise in the scores has made smooth.
 
 With m = z - sigma mu r, s = m + sigma eps and eps standard normal, the mean of the metric M over
-the rankings by s is smooth in z. Of one draw, with q the rank of j in the list without i,
+the rankings by s is smooth in z. (Lyzhin et al. 2022 print z - mu r in (12), the same where sigma
+is 1; the shift here counts in sigma, as in Ustimenko and Prokhorenkova 2020 and CatBoost.) Of one
+draw, with q the rank of j in the list without i,
 
     dE[M]/dz_i = sum over j of N(s_j; m_i, sigma) * (M with i just above j - M with i just below j),
 
@@ -255,7 +257,8 @@ class StochasticRank(Objective):
     Parameters
     ----------
     metric
-        Any metric with a swap delta.
+        Any metric. One without a form for kernels, as a function of the user's own, is computed for
+        every place that a document can take: slower, by a factor of the documents near it.
     sigma
         The scale of the noise.
     samples
