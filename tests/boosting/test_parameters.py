@@ -18,7 +18,7 @@ NAN, INF = float("nan"), float("inf")
 
 BAD = {
     "objective": ["lambdamat", "", None, 3],
-    "metric": ["ndgc@10", "tau", None, 3],
+    "metric": ["ndgc@10", None, 3],
     "n_estimators": [0, -1, 2.5, "10", None, True],
     "learning_rate": [0, -0.1, NAN, INF, "0.1", None, True],
     "grower": ["leafwis", "", None, 3],
@@ -44,6 +44,11 @@ BAD = {
     "noise": ["logstic", None, 1],
     "noise_scale": [0, -1, NAN, None],
     "neighbours": [0, -1, 1.5, None, "al"],
+    "neighbours_exactly": [0, -1, 1.5, "all"],
+    "noise_in_margin": [1, "yes", None],
+    "ties": ["expected", "wors", None],
+    "weighting": ["ndcg_loss1", None, 2],
+    "loss2_factor": [-1, NAN, INF, None],
     "permutations": [0, 2.5, None],
     "decay": [0, 1, 1.5, NAN, None],
     "samples": [0, 2.5, None],
@@ -67,9 +72,9 @@ BAD = {
 @pytest.mark.parametrize(("name", "value"), [(name, bad) for name in BAD for bad in BAD[name]])
 def test_bad_value_is_refused_and_the_message_names_the_parameter(name, value):
     # Where it is not LambdaMART's.
-    owner = {"decay": "yetirank", "balanced": "logistic"} | dict.fromkeys(
-        ("samples", "mu", "nu", "projection"), "stochasticrank"
-    )
+    owner = {"decay": "yetirank", "balanced": "logistic", "ties": "rankmart"}
+    owner |= dict.fromkeys(("samples", "mu", "nu", "projection"), "stochasticrank")
+    owner |= dict.fromkeys(("weighting", "loss2_factor"), "lambdamart")
     others = {"objective": owner[name]} if name in owner else {}
     with pytest.raises(ParameterError) as caught:
         Parameters(**{name: value, **others})

@@ -31,13 +31,14 @@ def dcg(gains, depth):
     return sum(gain / math.log2(1 + rank) for rank, gain in enumerate(gains[:depth], 1))
 
 
-def pair_weights(scores, labels, *, gain, ideal, k=None, truncation=None):
+def pair_weights(scores, labels, *, gain, ideal, k=None, truncation=None, ties="worst"):
     """The weight of each pair (i, j) with label i > label j at these scores.
 
     With `ideal`, as NDCG; without, as DCG.
     """
     n = len(scores)
-    order = sorted(range(n), key=lambda i: (-scores[i], labels[i], i))
+    sign = {"worst": 1, "stable": 0}[ties]
+    order = sorted(range(n), key=lambda i: (-scores[i], sign * labels[i], i))
     rank = {i: at for at, i in enumerate(order, 1)}
     cutoff = k if truncation is None else truncation
     best = dcg(sorted((gain(label) for label in labels), reverse=True), cutoff) if ideal else 1.0
@@ -77,6 +78,7 @@ def forces_of_query(
     normalise=False,
     weight=1.0,
     sigmoid=None,
+    ties="worst",
 ):
     """Forces, curvatures, and the sum of the absolute pair forces on each document.
 
@@ -84,7 +86,9 @@ def forces_of_query(
     """
     n = len(scores)
     forces, curvatures, sizes = [0.0] * n, [0.0] * n, [0.0] * n
-    weights = pair_weights(scores, labels, gain=gain, ideal=ideal, k=k, truncation=truncation)
+    weights = pair_weights(
+        scores, labels, gain=gain, ideal=ideal, k=k, truncation=truncation, ties=ties
+    )
     total = 0.0
     for (i, j), swap in weights.items():
         distance = scores[i] - scores[j]

@@ -9,6 +9,7 @@ in one leaf, so sums over leaves are compared.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from objectives.naive_forces import forces_of_query, table
 from rankgrove.data.dataset import Dataset
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.pairwise import LambdaMART
 from rankgrove.testing.peers import peer_data, peer_settings
 
@@ -130,6 +132,7 @@ def naive(queries, weights, *, sigmoid=None, **options):
             query.labels,
             weight=1.0 if weights is None else weights[at],
             sigmoid=sigmoid,
+            ties="stable",
             **options,
         )
         for at, query in enumerate(queries)
@@ -140,7 +143,10 @@ def naive(queries, weights, *, sigmoid=None, **options):
 def ours(queries, weights, **parameters):
     data = dataset_of(queries, weights)
     forces, curvatures = np.empty(data.n_documents), np.empty(data.n_documents)
-    LambdaMART(**parameters).prepare(data).compute(scores_of(queries), 0, forces, curvatures)
+    # LightGBM ranks equal scores in the order of the rows.
+    metric = replace(parse_metric(parameters.pop("metric", "ndcg")), ties="stable")
+    objective = LambdaMART(metric=metric, **{"truncation": 30, **parameters})
+    objective.prepare(data).compute(scores_of(queries), 0, forces, curvatures)
     return forces, curvatures
 
 

@@ -37,7 +37,9 @@ def train_both(data, *, leaves=31, normalise=True, truncation=30, weights=None):
         "objective": "lambdamart", "max_leaves": leaves, "min_samples_leaf": 1, "l2": 0.0,
         "normalise": normalise, "truncation": truncation, "learning_rate": 0.1,
     }  # fmt: skip
-    run = start_trees(own, {}, Parameters(**shared, n_estimators=N_TREES)).run()
+    # LightGBM ranks equal scores in the order of the rows.
+    parameters = Parameters(**shared, metric="ndcg(ties=stable)", n_estimators=N_TREES)
+    run = start_trees(own, {}, parameters).run()
     settings = peer_settings("lightgbm", {**shared, "max_bins": 255}, n_jobs=2)
     settings |= {"min_data_in_bin": 1, "feature_pre_filter": False, "deterministic": True}
     theirs = fit_peer("lightgbm", settings, own, N_TREES).model
