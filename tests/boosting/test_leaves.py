@@ -73,13 +73,14 @@ def test_all_documents_count_alike_in_the_leaves_of_a_bootstrap(leaf):
 @pytest.mark.parametrize("sampling", ["query", "document"])
 def test_l2_documents_is_the_l2_of_so_many_documents_of_average_curvature(sampling):
     data = make_data(weighted=True)
-    _, curvatures = forces_at(data, np.zeros(data.n_documents))
-    whole = {"n_estimators": 1}
+    by_rows = {"metric": "ndcg(ties=stable)"}
+    _, curvatures = forces_at(data, np.zeros(data.n_documents), **by_rows)
+    whole = {"n_estimators": 1, **by_rows}
     l2 = 7.0 * (float(curvatures.sum()) / data.n_documents)
     one = train(data, l2_documents=7.0, **whole)
     same = train(data, l2=l2, **whole)
     assert bits(one) == bits(same) != bits(train(data, **whole))
-    half = {"n_estimators": 1, "subsample": 0.5, "sampling": sampling}
+    half = {**whole, "subsample": 0.5, "sampling": sampling}
     rows = rows_of_first_tree(data, sampling)
     assert 0 < len(rows) < data.n_documents
     l2 = 7.0 * (float(curvatures[rows].sum()) / len(rows))

@@ -375,10 +375,35 @@ def test_preferences_of_other_data_are_refused():
         prepare_preferences(LambdaMART(), dataset([3, 3]), pairs)
 
 
-def test_leaves_by_cross_leaf_pairs_are_computed_or_refused_in_words():
-    options = {"n_estimators": 1, "min_samples_leaf": 1, "leaf": "newton_cross_leaf"}
-    features = np.arange(8.0)[:, None]
-    try:
-        Ranker("rankmart", **options).fit(features, group=[8], preferences=[(0, 1), (5, 2)])
-    except ParameterError as error:
-        assert "leaf" in str(error)  # noqa: PT017
+@pytest.mark.parametrize("objective", [RankMART(sigma=1.3), LambdaMART(sigma=1.3)])
+def test_curvatures_across_leaves_count_only_pairs_in_different_leaves(objective):
+    rng = np.random.default_rng(3)
+    data = Dataset.from_arrays(np.zeros((8, 1)), np.zeros(8), group=[8])
+    rows = [(*rng.choice(8, 2, replace=False).tolist(), float(rng.uniform())) for _ in range(15)]
+    scores, leaves = rng.normal(size=8), rng.integers(0, 2, size=8).astype(np.int32)
+    across = [row for row in rows if leaves[row[0]] != leaves[row[1]]]
+    assert 0 < len(across) < 15
+    curvatures = []
+    for chosen in (rows, across):
+        prepared = prepare_preferences(objective, data, Preferences.from_rows(data, chosen))
+        forces, whole = np.empty(8), np.empty(8)
+        prepared.compute(scores, 0, forces, whole)
+        curvatures.append((prepared.cross_leaf_curvatures(scores, 0, leaves), whole))
+    # A curvature is a sum over pairs, and those of the other pairs are 0.
+    assert curvatures[0][0] == pytest.approx(curvatures[1][1], rel=1e-14)
+    assert curvatures[0][0].sum() < curvatures[0][1].sum()
+
+
+def test_leaves_of_preferences_take_the_step_of_pairs_across_leaves():
+    features, pairs = np.array([0.0, 0.0, 1.0, 1.0])[:, None], [(0, 2), (1, 3), (0, 1)]
+    options = {
+        "n_estimators": 1, "min_samples_leaf": 1, "learning_rate": 1.0, "l2": 0.0,
+        "min_child_weight": 0.0, "max_leaves": 2, "bootstrap": 0.0, "split_noise": 0.0,
+    }  # fmt: skip
+    steps = {}
+    for leaf in ("newton", "newton_cross_leaf"):
+        ranker = Ranker("rankmart", leaf=leaf, **options)
+        steps[leaf] = ranker.fit(features, group=[4], preferences=pairs).predict(features)
+    # Two pairs cross the leaves, with force 1/2 and curvature 1/4 each; the third stays in one.
+    assert steps["newton_cross_leaf"] == pytest.approx([2.0, 2.0, -2.0, -2.0])
+    assert steps["newton"] == pytest.approx([1.0, 1.0, -2.0, -2.0])

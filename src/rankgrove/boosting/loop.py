@@ -28,7 +28,7 @@ from rankgrove.boosting.sampling import (
 )
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
-from rankgrove.errors import ParameterError, refusal
+from rankgrove.errors import ParameterError
 from rankgrove.objectives.base import Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.trees.ensemble import Ensemble, Tree
@@ -123,11 +123,8 @@ class Boosting:
         self._grown: Tree | None = None
 
     def _prepare_forces(self, objective: Objective) -> Forces:
-        p = self.parameters
         if self.preferences is None:
-            return objective.prepare(self.train, self.n_jobs, p.random_state)
-        if p.leaf == "newton_cross_leaf":
-            raise refusal("leaf", "be newton or mean to train from preferences", p.leaf)
+            return objective.prepare(self.train, self.n_jobs, self.parameters.random_state)
         return prepare_preferences(objective, self.train, self.preferences, self.n_jobs)
 
     @property
