@@ -56,6 +56,8 @@ STABLE = {"metric": "ndcg(ties=stable)"}
 LAMBDAMART: dict[str, Any] = {"objective": "lambdamart", "truncation": 30, **STABLE}
 YETIRANK: dict[str, Any] = {"objective": "yetirank"}
 LEAFWISE: dict[str, Any] = {"grower": "leafwise"}
+# An option since; before, equal scores were always ranked in the order of the rows.
+STABLE_TIES: dict[str, Any] = {"ties": "stable"} if "ties" in Ranker().get_params() else {}
 SMALL: dict[str, Any] = {"n_estimators": 8, "min_samples_leaf": 5}
 
 
@@ -426,7 +428,7 @@ def _options() -> dict[str, Callable[[Data], Floats]]:
             rank, **mart, noise="gaussian", neighbours=3, permutations=2
         ),
         "rankmart, normalised and cut": partial(
-            rank, objective="rankmart", normalise=True, truncation=4
+            rank, objective="rankmart", normalise=True, truncation=4, **STABLE_TIES
         ),
         "a function as metric, yetiloss": partial(rank, objective="yetiloss", metric=_first_two),
         "a function as metric, lambdamart with noise": partial(

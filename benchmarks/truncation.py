@@ -123,15 +123,16 @@ def reading(folds: Mapping[str, int], store: Store) -> str:
     """What the tables say, and the default that follows."""
     own = {metric: gain(metric, None, folds, store) for metric in TRUNCATIONS}
     return (
-        f"The cut-off of the metric itself, `None`, is too short for a small k: of the pairs of a "
-        f"query hardly any is left, and NDCG@1 changes by {own['ndcg@1']} (at 10: "
-        f"{own['ndcg@10']}). A truncation of k, or little more, has the same effect. What is well "
-        f"below k must still be pulled up. From some 20 ranks below k on, nothing more is gained: "
-        f"NDCG@1 changes by {gain('ndcg@1', 21, folds, store)} with 21 in place of 30, and NDCG by "
-        f"{gain('ndcg', 100, folds, store)} with 100.\n\n"
-        "So the default is 20 ranks more than the cut-off, 21 for `ndcg@1` and 30 for `ndcg@10`, "
-        "and 30 for a metric without one. For metrics other than DCG and NDCG it only says which "
-        "pairs count, and none counts whose better-ranked document is past the cut-off."
+        f"The cut-off of the metric itself, `None`, is as good as 30 for NDCG@10, which changes by "
+        f"{own['ndcg@10']}, but too short for a small one: of the pairs of a query hardly any is "
+        f"left, and NDCG@1 changes by {own['ndcg@1']}. A number near k is no better, for 10 as "
+        f"for 1: what stands well below must still be pulled up. From some 20 ranks below k on "
+        f"nothing more is gained: NDCG@1 changes by {gain('ndcg@1', 21, folds, store)} with 21 in "
+        f"place of 30, and NDCG by {gain('ndcg', 100, folds, store)} with 100.\n\n"
+        "So the default is `None` from a cut-off of 10 on, so that the metric means what it says; "
+        "20 more than the cut-off below 10, 21 for `ndcg@1`; and 30 for a metric without one. For "
+        "metrics other than DCG and NDCG a truncation only says which pairs count, and none counts "
+        "whose better-ranked document is past the cut-off."
     )
 
 
