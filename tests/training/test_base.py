@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from boosting.samples import QUICK, bits, make_data, trees_of
-from rankgrove import Model, Ranker
+from rankgrove import CombinedModel, Model, Ranker
 from rankgrove.boosting.loop import Boosting
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, ParameterError
@@ -380,3 +380,17 @@ def test_shrinking_on_base_scores_gives_a_model_of_the_trained_scores(given):
     scores = first_feature(data.features) if given == "function" else data.base_scores
     got = model.predict(data.features, base_scores=scores)
     np.testing.assert_allclose(got, watch.training.scores, atol=1e-12)
+
+
+def test_a_base_model_may_be_the_file_of_a_combined_model(data, valid, base, tmp_path):
+    other = make_ranker(n_estimators=2).fit(data)
+    both = CombinedModel((base.model_, other.model_), weights=(0.25, 0.75))
+    both.save(tmp_path / "both.safetensors")
+    ranker = make_ranker().fit(data, base_model=tmp_path / "both.safetensors")
+    same = make_ranker().fit(data, base_model=both.predict)
+    assert ranker.model_.schema.needs_base_scores
+    assert bits(ranker.model_.ensemble) == bits(same.model_.ensemble)
+    start = both.predict(valid)
+    np.testing.assert_array_equal(
+        ranker.predict(valid, base_scores=start), same.predict(valid, base_scores=start)
+    )

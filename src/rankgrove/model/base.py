@@ -98,7 +98,7 @@ class ScoringModel(ABC):
     def final_metrics(self) -> dict[str, dict[str, float]]:
         """For each validation set its metrics after the last step that the model keeps."""
         kept = self.n_kept_steps
-        found = {
+        by_set = {
             name: {
                 metric: values[kept - 1]
                 for metric, values in curves.items()
@@ -106,7 +106,7 @@ class ScoringModel(ABC):
             }
             for name, curves in self.history.items()
         }
-        return {name: values for name, values in found.items() if values}
+        return {name: values for name, values in by_set.items() if values}
 
     def describe(self) -> dict[str, Any]:
         """What is worth knowing of it, as plain values; further ones by what it is."""

@@ -60,16 +60,16 @@ def common_schema(models: Sequence[ScoringModel]) -> Schema:
     )
     for number, model in enumerate(models, start=1):
         if model.feature_names not in (schema.feature_names, default):
-            what = "features"
+            difference = "features"
         elif isinstance(model, Model) and model.schema.categories != schema.categories:
-            what = "categories"
+            difference = "categories"
         elif model.schema.needs_base_scores != schema.needs_base_scores:
-            what = "need of base scores"
+            difference = "need of base scores"
         else:
             continue
         raise DataError(
-            f"models must have the same {what} to be combined into one. Got model {number} with "
-            f"others than those before: combine their scores instead."
+            f"models must have the same {difference} to be combined into one. Got model {number} "
+            f"with others than those before: combine their scores instead."
         )
     return schema
 
@@ -105,11 +105,11 @@ def weigh_models(
         for model, share in parts
         for tree in model.ensemble.trees()
     ]
-    made = [
+    origins = [
         {"trees": model.n_trees, "weight": share}
         for model, share in zip(models, shares, strict=True)
     ]
-    return Model(Ensemble.from_trees(trees), schema, {}, {}, notes={"combined": made})
+    return Model(Ensemble.from_trees(trees), schema, {}, {}, notes={"combined": origins})
 
 
 def _weighed_parts(model: ScoringModel, share: float) -> list[tuple[Any, float]]:
@@ -276,10 +276,10 @@ class CombinedModel(ScoringModel):
                     "the networks of a combined model must be of layers that Rankgrove builds to "
                     "be saved. Got a module of one's own, which a file cannot describe."
                 )
-            described, tensors = model._to_file()
+            entries, tensors = model._to_file()
             if model._format != TREES:
-                described["format"] = model._format
-            metadata |= named_under(name, described)
+                entries["format"] = model._format
+            metadata |= named_under(name, entries)
             arrays |= named_under(name, tensors)
         return metadata, arrays
 
@@ -326,9 +326,9 @@ def _checked_weights(weights: Any, n_models: int, schema: Schema) -> list[float]
 
 
 def _read_part(name: str, metadata: dict[str, str], arrays: Arrays) -> ScoringModel:
-    described = taken_from(name, metadata)
-    format_name = described.get("format", TREES)
+    entries = taken_from(name, metadata)
+    format_name = entries.get("format", TREES)
     if format_name not in (TREES, NETWORK):
         refuse(f"must be made of trees and networks. Got {format_name[:40]!r} as {name}. {AGAIN}")
-    model: ScoringModel = model_class(format_name)._from_file(described, taken_from(name, arrays))
+    model: ScoringModel = model_class(format_name)._from_file(entries, taken_from(name, arrays))
     return model

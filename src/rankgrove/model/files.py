@@ -326,8 +326,8 @@ def describe(
         "parameters": to_json(parameters),
         "history": _history_to_json(history),
     }
-    told = notes or parameters.keys() & _NOTES_AMONG_PARAMETERS
-    return found | ({"notes": to_json(notes)} if told else {})
+    has_notes = notes or parameters.keys() & _NOTES_AMONG_PARAMETERS
+    return found | ({"notes": to_json(notes)} if has_notes else {})
 
 
 def described(metadata: dict[str, str]) -> dict[str, Any]:

@@ -57,8 +57,9 @@ def network_to_file(model: NetworkModel) -> tuple[dict[str, str], Arrays]:
     arrays = named_under("module", _weights(model.module))
     arrays |= named_under("transform", model.transform.arrays())
     if (base := model.base) is not None:
-        told = {"parameters": base.parameters, "version": base.version, "notes": base.notes}
-        metadata["base"] = to_json(told)
+        metadata["base"] = to_json(
+            {"parameters": base.parameters, "version": base.version, "notes": base.notes}
+        )
         metadata["base_schema"] = schema_to_json(base.schema)
         arrays |= named_under("base", base.ensemble.arrays())
     return metadata, arrays
@@ -122,14 +123,14 @@ def _read_transform(metadata: dict[str, str], arrays: Arrays) -> Transform:
 
 
 def _read_base(metadata: dict[str, str], arrays: Arrays) -> Model:
-    told = from_json(metadata, "base")
+    entry = from_json(metadata, "base")
     wanted = set(Ensemble.from_trees([]).arrays())
-    if set(arrays) != wanted or not isinstance(told.get("parameters"), dict):
+    if set(arrays) != wanted or not isinstance(entry.get("parameters"), dict):
         refuse(f"must hold the trees below the network. Got other arrays. {AGAIN}")
-    noted = told.get("notes")
-    parameters, notes = apart(told["parameters"], noted if isinstance(noted, dict) else None)
+    noted = entry.get("notes")
+    parameters, notes = apart(entry["parameters"], noted if isinstance(noted, dict) else None)
     schema = schema_from_json(metadata, "base_schema")
-    version = str(told.get("version", "unknown"))
+    version = str(entry.get("version", "unknown"))
     return Model(Ensemble(**arrays), schema, parameters, {}, version, notes)
 
 

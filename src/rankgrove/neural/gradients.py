@@ -13,9 +13,10 @@ Edge policy: a feature at its median adds exactly 0. A missing value stands at t
 adds what its being missing tells the network; nothing, if training saw none missing. An infinite
 value adds what the largest or least finite one would.
 
-The integral is taken by Gauss-Legendre on intervals that are halved until each accounts for the
+The integral is taken by Gauss-Legendre on intervals that are divided until each accounts for the
 change of F along it, which is known: a network of ReLU has kinks, where a fixed number of points
-would be far off. All is computed in float64.
+would be far off. An interval is divided where the lines at its two ends meet, which is the kink if
+there is one, and in the next round in its middle. All is computed in float64.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ TOLERANCE = 1e-5
 # The same for one interval: a path has some hundred of them at most, unless it is no network that
 # changes continuously.
 _OF_INTERVAL = 1e-8
-_MOST_HALVINGS = 32
+_MOST_ROUNDS = 48
 _MOST_INTERVALS = 4096
 
 _CHUNK_ROWS = 64
@@ -91,21 +92,21 @@ def _integrate(network: nn.Module, reference: Floats, inputs: Floats) -> Floats:
     rows = np.arange(len(inputs))
     low, high = np.zeros(len(rows)), np.ones(len(rows))
     low_scores, high_scores = np.full(len(rows), ends[0]), ends[1:]
-    for halving in range(_MOST_HALVINGS + 1):
+    for turn in range(_MOST_ROUNDS):
         moved = (high - low)[:, np.newaxis] * steps[rows]
-        added = moved * _mean_gradients(
-            network, reference + low[:, np.newaxis] * steps[rows], moved
-        )
+        starts = reference + low[:, np.newaxis] * steps[rows]
+        added, slopes = _integrate_intervals(network, starts, moved)
         gaps = np.abs(high_scores - low_scores - added.sum(axis=1))
-        is_last = halving == _MOST_HALVINGS or len(rows) > _MOST_INTERVALS * len(inputs)
+        is_last = turn == _MOST_ROUNDS - 1 or len(rows) > _MOST_INTERVALS * len(inputs)
         done = np.full(len(rows), True) if is_last else gaps <= _OF_INTERVAL * sizes[rows]
         np.add.at(total, rows[done], added[done])
         if done.all():
             break
-        keep = partial(np.compress, ~done)
-        rows, low, high = keep(rows), keep(low), keep(high)
+        keep = partial(np.compress, ~done, axis=0)
+        rows, low, high, slopes = keep(rows), keep(low), keep(high), keep(slopes)
         low_scores, high_scores = keep(low_scores), keep(high_scores)
-        middle = 0.5 * (low + high)
+        share = _meeting(high_scores - low_scores, slopes) if turn % 2 == 0 else 0.5
+        middle = low + share * (high - low)
         middle_scores = _scores(network, reference + middle[:, np.newaxis] * steps[rows])
         rows = np.concatenate([rows, rows])
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
@@ -119,18 +120,27 @@ def _integrate(network: nn.Module, reference: Floats, inputs: Floats) -> Floats:
     return total
 
 
-def _mean_gradients(network: nn.Module, starts: Floats, moved: Floats) -> Floats:
-    """The mean gradient on the way from each start, by Gauss-Legendre."""
+def _integrate_intervals(
+    network: nn.Module, starts: Floats, moved: Floats
+) -> tuple[Floats, Floats]:
+    """What each input adds on the way from each start, and the slopes of F at its two ends."""
     n_rows, n_inputs = starts.shape
     points = starts[:, np.newaxis] + _NODES[:, np.newaxis] * moved[:, np.newaxis]
     inputs = torch.from_numpy(points.reshape(-1, n_inputs)).requires_grad_()
     scores = forward(network, inputs)
     if not scores.requires_grad:
-        return np.zeros_like(starts)
+        return np.zeros_like(starts), np.zeros((n_rows, 2))
     (gradients,) = torch.autograd.grad(scores.sum(), inputs)
     by_node = gradients.numpy().reshape(n_rows, len(_NODES), n_inputs)
-    means: Floats = np.einsum("rki,k->ri", by_node, _NODE_WEIGHTS)
-    return means
+    added = moved * np.einsum("rki,k->ri", by_node, _NODE_WEIGHTS)
+    return added, np.einsum("rki,ri->rk", by_node[:, [0, -1]], moved)
+
+
+def _meeting(change: Floats, slopes: Floats) -> Floats:
+    """Where in an interval, from 0 to 1, the lines at its two ends meet; else its middle."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (change - slopes[:, 1]) / (slopes[:, 0] - slopes[:, 1])
+    return np.where((share > 0) & (share < 1), share, 0.5)
 
 
 def _scores(network: nn.Module, inputs: Floats) -> Floats:
