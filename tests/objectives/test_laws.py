@@ -210,14 +210,15 @@ def test_the_mean_over_ties_is_refused_where_one_ranking_is_trained_by():
 
 
 def test_a_cut_off_of_the_metric_is_that_of_the_pairs_unless_a_truncation_is_given():
-    labels, scores = ALL_LABELS, ALL_SCORES
+    rng = np.random.default_rng(0)
+    labels, scores = rng.integers(0, 5, 60), rng.normal(size=60)
     told, found = {"truncation": 30}, {}
-    for spec in ("ndcg@1", "ndcg@3", "ndcg"):
+    for spec in ("ndcg@1", "ndcg@10", "ndcg"):
         for how in ({}, told):
-            forces, _ = compute(LambdaMART(metric=spec, **how), labels, scores, GROUP)
+            forces, _ = compute(LambdaMART(metric=spec, **how), labels, scores, [60])
             found[spec, len(how)] = forces.tobytes()
-    assert found["ndcg@1", 0] != found["ndcg@3", 0]
-    assert found["ndcg@1", 1] == found["ndcg@3", 1] == found["ndcg", 1] == found["ndcg", 0]
+    assert len({found[spec, 0] for spec in ("ndcg@1", "ndcg@10", "ndcg")}) == 3
+    assert found["ndcg@1", 1] == found["ndcg@10", 1] == found["ndcg", 1] == found["ndcg", 0]
 
 
 @pytest.mark.parametrize("exactly", [1, 2, 5, 20])
@@ -585,3 +586,11 @@ def test_a_query_does_not_see_the_scores_of_another(objective):
     here, there = (compute(objective, labels, z, [12, 8, 10])[0] for z in (scores, moved))
     assert here[:20].tobytes() == there[:20].tobytes()
     assert here[20:].tobytes() != there[20:].tobytes()
+
+
+@pytest.mark.parametrize("spec", ["ndcg@1", "ndcg@9", "ndcg@10", "ndcg", "map(relevant>=1)"])
+def test_pairs_go_some_ranks_below_a_small_cut_off_unless_told(spec):
+    cutoff = parse_metric(spec).k
+    expected = 30 if cutoff is None else None if cutoff >= 10 else cutoff + 20
+    assert LambdaMART(metric=spec).truncation == expected
+    assert LambdaMART(metric=spec, truncation=None).truncation is None

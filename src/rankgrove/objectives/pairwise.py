@@ -36,8 +36,9 @@ Noise = Literal["none", "logistic", "gaussian", "gumbel"]
 OneRanking = Literal["worst", "best", "stable"]
 Weighting = Literal["swap_delta", "ndcg_loss2", "ndcg_loss2++"]
 
-# LightGBM's truncation: for metrics without a cut-off.
-_TRUNCATION = 30
+# The truncation of LambdaMART unless told, as measured in docs/truncation.md: LightGBM's where the
+# metric has no cut-off, none for one that leaves pairs enough, some ranks more for a smaller one.
+_TRUNCATION, _LARGE_CUTOFF, _BELOW_CUTOFF = 30, 10, 20
 
 # Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs. Small
 # data are cut into 8 chunks, so that threads end at about the same time.
@@ -240,15 +241,16 @@ class LambdaMART(_ByMetric):
     Parameters
     ----------
     truncation
-        `auto` is None for a metric with a cut-off, so that ndcg@5 means 5, and 30 for one without.
+        `auto` is None for a metric with a cut-off of 10 or more, which then means what it says. A
+        smaller one leaves few pairs: 20 ranks more are taken. It is 30 for one without.
     weighting, loss2_factor
         `ndcg_loss2` and `ndcg_loss2++` weigh pairs by LambdaLoss, a bound of the metric: with
         ranks a < b and d = b - a, |G_a - G_b| times D(d) - D(d + 1), or times D(a) - D(b) +
         loss2_factor (D(d) - D(d + 1)) (Wang et al. 2018, section 4). For metrics with discounts;
         distances of ranks know no cut-off.
 
-    >>> LambdaMART(metric="ndcg@5").truncation, LambdaMART().truncation
-    (None, 30)
+    >>> [LambdaMART(metric=name).truncation for name in ("ndcg@5", "ndcg@10", "ndcg")]
+    [25, None, 30]
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> objective = LambdaMART(metric="ndcg@1", truncation=None, normalise=False)
@@ -259,7 +261,8 @@ class LambdaMART(_ByMetric):
 
     truncation: int | None = option(
         AUTO,
-        auto=f"the metric's cut-off, or {_TRUNCATION} where it has none",
+        auto=f"the metric's cut-off, {_BELOW_CUTOFF} more for one below {_LARGE_CUTOFF}, or "
+        f"{_TRUNCATION} where it has none",
         settle=lambda objective: default_truncation(objective.metric),
     )
     normalise: bool = True
@@ -292,12 +295,15 @@ class LambdaMART(_ByMetric):
 
 
 def default_truncation(metric: str | Metric) -> int | None:
-    """The truncation of LambdaMART unless told: none for a metric that has a cut-off.
+    """The truncation of LambdaMART unless told, by the cut-off of the metric.
 
-    >>> default_truncation("ndcg@10"), default_truncation("ndcg")
-    (None, 30)
+    >>> [default_truncation(metric) for metric in ("ndcg@1", "ndcg@10", "ndcg")]
+    [21, None, 30]
     """
-    return _TRUNCATION if parse_metric(metric).k is None else None
+    cutoff = parse_metric(metric).k
+    if cutoff is None:
+        return _TRUNCATION
+    return None if cutoff >= _LARGE_CUTOFF else cutoff + _BELOW_CUTOFF
 
 
 @dataclass(frozen=True, kw_only=True)
