@@ -23,6 +23,7 @@ from rankgrove.trees.search import (
     RISING,
     bounded_gain,
     choose,
+    cut_gain,
     fill_table,
     lost_by_bounds,
     most_categories,
@@ -58,14 +59,8 @@ def _scan(histogram, n_bins, total, at_least, l2, sums, gains):
         for f in range(16):
             left = sums[f] + row[f]
             sums[f] = left
-            force = np.float64(left >> 32)
-            curvature = np.float64(left & 0xFFFFFFFF)
-            other_force = total_force - force
-            other_curvature = total_curvature - curvature
-            x = curvature + l2
-            y = other_curvature + l2
-            gain = (force * force * y + other_force * other_force * x) / (x * y) - own
-            allowed = (curvature >= at_least) & (other_curvature >= at_least)
+            gain, allowed = cut_gain(left, total_force, total_curvature, at_least, l2)
+            gain -= own
             # A gain in the last digits of its own terms is none.
             out[f] += gain if allowed & (abs(gain) > 1e-12 * own) else 0.0
 

@@ -49,52 +49,38 @@ class Layout(NamedTuple):
 
 
 @kernel
-def _scan(histogram, n_bins, total, at_least, l2, sums, gains, bins):
-    """Try every cut of 16 features; `sums` is what lies left before the first bin."""
-    total_force = np.float64(total >> 32)
-    total_curvature = np.float64(total & 0xFFFFFFFF)
-    for b in range(n_bins):
-        row = histogram[b]
-        for f in range(16):
-            left = sums[f] + row[f]
-            sums[f] = left
-            force = np.float64(left >> 32)
-            curvature = np.float64(left & 0xFFFFFFFF)
-            other_force = total_force - force
-            other_curvature = total_curvature - curvature
-            x = curvature + l2
-            y = other_curvature + l2
-            gain = (force * force * y + other_force * other_force * x) / (x * y)
-            allowed = (curvature >= at_least) & (other_curvature >= at_least)
-            better = allowed & (gain > gains[f])
-            gains[f] = gain if better else gains[f]
-            bins[f] = b if better else bins[f]
+def cut_gain(left, total_force, total_curvature, at_least, l2):
+    """The gain of one cut, and whether both of its children are heavy enough."""
+    force = np.float64(left >> 32)
+    curvature = np.float64(left & 0xFFFFFFFF)
+    other_force = total_force - force
+    other_curvature = total_curvature - curvature
+    x = curvature + l2
+    y = other_curvature + l2
+    gain = (force * force * y + other_force * other_force * x) / (x * y)
+    return gain, (curvature >= at_least) & (other_curvature >= at_least)
 
 
 @kernel
-def _scan_counted(
+def _scan(
     histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains, bins
 ):  # fmt: skip
-    """As `_scan`, with the rows on each side counted."""
+    """Try every cut of 16 features; `sums` is what lies left before the first bin.
+
+    Rows on each side are counted, from `counted` on, unless `counts` is None.
+    """
     total_force = np.float64(total >> 32)
     total_curvature = np.float64(total & 0xFFFFFFFF)
     for b in range(n_bins):
         row = histogram[b]
-        row_counts = counts[b]
         for f in range(16):
             left = sums[f] + row[f]
             sums[f] = left
-            n_left = counted[f] + row_counts[f]
-            counted[f] = n_left
-            force = np.float64(left >> 32)
-            curvature = np.float64(left & 0xFFFFFFFF)
-            other_force = total_force - force
-            other_curvature = total_curvature - curvature
-            x = curvature + l2
-            y = other_curvature + l2
-            gain = (force * force * y + other_force * other_force * x) / (x * y)
-            allowed = (curvature >= at_least) & (other_curvature >= at_least)
-            allowed = allowed & (n_left >= fewest) & (n_rows - n_left >= fewest)
+            gain, allowed = cut_gain(left, total_force, total_curvature, at_least, l2)
+            if counts is not None:
+                n_left = counted[f] + counts[b, f]
+                counted[f] = n_left
+                allowed = allowed & (n_left >= fewest) & (n_rows - n_left >= fewest)
             better = allowed & (gain > gains[f])
             gains[f] = gain if better else gains[f]
             bins[f] = b if better else bins[f]
@@ -115,12 +101,15 @@ def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rul
             counted[f] = counts[255, f] if kind == MISSING_LEFT else 0
             others[f] = -1
         if exact:
-            _scan_counted(
+            _scan(
                 histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted,
                 gains, others
             )  # fmt: skip
         else:
-            _scan(histogram, n_bins, total, at_least, l2, sums, gains, others)
+            _scan(
+                histogram, None, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains,
+                others
+            )  # fmt: skip
         for f in range(16):
             if others[f] >= 0:
                 bins[f] = others[f]
