@@ -45,6 +45,7 @@ from rankgrove.experiments.paper.tables import (
 )
 from rankgrove.experiments.tune.spaces import default_space
 from rankgrove.experiments.tune.studies import import_optuna
+from rankgrove.objectives.registry import make_objective
 
 SMALL = Budget(n_random=2, n_bayesian=1, max_trees=3)
 
@@ -173,6 +174,19 @@ def test_cells_that_tables_share_are_run_once():
     assert all(cell.tool == "rankgrove" for cell in cells)
     # YetiLoss: 3 neighbours and 2 noises besides its own; NDCG@1 and NDCG@5 without 3 neighbours.
     assert len(cells) == 4 * 6 + 2 * 5 + 6 * 3
+
+
+def test_pairs_of_the_tables_of_neighbours_are_exactly_so_many_ranks_apart():
+    for name in ("figure1", *map(str, range(4, 10))):
+        for row in TABLES[name].rows:
+            one = ALGORITHMS[row.algorithm]
+            objective = make_objective(one.objective, **_of_objective({**one.fixed, **row.changes}))
+            apart = (1, 50) if row.title == "all" else (int(row.title), int(row.title))
+            assert objective.distances(50) == apart
+
+
+def _of_objective(fixed):
+    return {name: value for name, value in fixed.items() if name != "grower"}
 
 
 def test_cells_can_be_chosen_by_algorithm_and_metric_in_any_case():
