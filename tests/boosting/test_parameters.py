@@ -1,6 +1,7 @@
 """Parameters: every rule, one clear error each, and the same names everywhere."""
 
 import inspect
+import json
 from dataclasses import fields
 
 import numpy as np
@@ -8,11 +9,15 @@ import pytest
 
 from boosting.samples import QUICK, bits, make_data
 from rankgrove import Ranker
+from rankgrove.boosting import parameters as parameters_module
 from rankgrove.boosting.features import feature_numbers, monotone_signs
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError
 from rankgrove.metrics.spec import parse_metric
+from rankgrove.objectives.function import FunctionObjective
 from rankgrove.objectives.pairwise import LambdaMART
+from rankgrove.objectives.registry import OBJECTIVES
+from rankgrove.rules import AUTO, options_of
 
 NAN, INF = float("nan"), float("inf")
 
@@ -185,3 +190,48 @@ def test_oblivious_trees_have_leaves_of_one_document_and_an_l2_of_their_own():
             if grower == "oblivious":
                 assert (plan.trees.l2, plan.l2_documents) == (0.0, 20.0)
     assert Parameters(min_samples_leaf=7).resolve(1000).trees.min_samples_leaf == 7
+
+
+GIVEN = [
+    {}, {"metric": "map"}, {"max_leaves": 15}, {"l2": 3}, {"subsample": 0.5, "max_depth": 4},
+    {"metric": parse_metric("ndcg@5(gain=linear)"), "grower": "depthwise", "temperature": 1e8},
+    {"eval_metric": ["map", "err"], "min_samples_leaf": np.int64(7), "categorical": ["f1"]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+@pytest.mark.parametrize("objective", [AUTO, *OBJECTIVES])
+def test_plan_leaves_nothing_open_and_comes_to_itself(objective, given):
+    plan = Parameters(objective=objective, **given).resolve(1000)
+    written = json.loads(json.dumps(plan.as_json()))
+    assert AUTO not in written.values()
+    assert Parameters.from_json(written).resolve(1000).as_json() == written
+    known = options_of(OBJECTIVES[written["objective"]])
+    assert {name for name in written if name in parameters_module.OF_OBJECTIVE} == set(known)
+
+
+def test_plan_names_the_objective_that_preferences_are_trained_by():
+    assert Parameters().resolve(9, has_preferences=True).objective == LambdaMART()
+    assert Parameters(sigma=2.0).resolve(9, has_preferences=True).objective.sigma == 2.0
+    chosen = Parameters(objective="rankmart").resolve(9, has_preferences=True)
+    assert (chosen.objective.name, chosen.trees.grower) == ("rankmart", "oblivious")
+
+
+def test_plan_of_a_function_names_it():
+    def push(scores, labels, offsets, weights, forces, curvatures):
+        """Never called."""
+
+    plan = Parameters(objective=push).resolve(9)
+    assert isinstance(plan.objective, FunctionObjective)
+    assert plan.as_json()["objective"]["function"].endswith("push")
+
+
+def test_objective_is_made_once_for_a_fit(monkeypatch):
+    made = []
+    make = parameters_module.make_objective
+    monkeypatch.setattr(
+        parameters_module, "make_objective",
+        lambda *args, **options: made.append(args) or make(*args, **options),
+    )  # fmt: skip
+    Ranker(**{**QUICK, "n_estimators": 2}).fit(make_data())
+    assert len(made) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from rankgrove.errors import parameter, refusal, unknown_name, whole_number
 
 
-def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[str]) -> list[int]:
+def feature_numbers(name: str, chosen: Collection[Any], feature_names: Sequence[str]) -> list[int]:
     """The numbers of features that are given by name or number; an unknown one is refused.
 
     >>> feature_numbers("categorical", ["b", 0], ["a", "b"])
@@ -31,7 +31,7 @@ def feature_numbers(name: str, chosen: Sequence[Any], feature_names: Sequence[st
 
 
 def monotone_signs(
-    monotone: Mapping[Any, int] | Sequence[int] | None, feature_names: Sequence[str]
+    monotone: Mapping[Any, int] | Collection[int] | None, feature_names: Sequence[str]
 ) -> np.ndarray[Any, np.dtype[np.int8]]:
     """For each feature whether the score may only rise (1) or fall (-1) in it, or either (0)."""
     signs = np.zeros(len(feature_names), dtype=np.int8)

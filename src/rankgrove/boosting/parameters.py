@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
@@ -46,6 +46,9 @@ _WATCHED = "ndcg@10"
 # The headings that parameters stand under.
 OPTIMISED, TREES, DRAWN = "What is optimised", "Trees", "Sampling and noise"
 FEATURES, WATCHED, OF_SOME = "Features", "Validation", "Of some objectives"
+
+# A metric: its name, itself, or a function of the labels in rank order.
+MetricLike = str | Metric | Callable[..., float]
 
 # What belongs to one objective or another and is handed on to it.
 OF_OBJECTIVE = union_of(OBJECTIVES, OF_SOME)
@@ -98,7 +101,7 @@ class TrainingParameters:
     """What trees and networks have in common."""
 
     objective: Any = option(AUTO, panel=OPTIMISED, metavar="NAME")
-    metric: str | Metric = option(
+    metric: MetricLike = option(
         AUTO,
         "What the objective optimises, where it has a choice; validation watches it, too.",
         "It may be a function of the labels in rank order, plain or compiled by Numba, which is "
@@ -109,7 +112,7 @@ class TrainingParameters:
     learning_rate: float = option(
         0.1, "Share of its step that each tree makes.", panel=TREES, above=0
     )
-    eval_metric: str | Metric | Sequence[str | Metric] | None = option(
+    eval_metric: MetricLike | Collection[MetricLike] | None = option(
         None,
         "Measure validation by these of 'rankgrove metrics'; the first decides.",
         panel=WATCHED, metavar="METRIC,...", none="the `metric`", check=_check_metrics,
@@ -365,11 +368,11 @@ class Parameters(TrainingParameters):
         0.0, "Each iteration first multiplies the model by 1 - learning rate * shrink rate.",
         panel=DRAWN, least=0,
     )  # fmt: skip
-    monotone: Mapping[Any, int] | Sequence[int] | None = option(
+    monotone: Mapping[Any, int] | Collection[int] | None = option(
         None, "Features in which the score may only rise (1) or fall (-1).",
         panel=FEATURES, metavar="NAME=1,...", check=_check_signs, parse=_parse_signs,
     )  # fmt: skip
-    categorical: Sequence[Any] | None = option(
+    categorical: Collection[Any] | None = option(
         None, "Features whose values are categories, by name or number.",
         panel=FEATURES, metavar="NAME,...", check=_check_features,
         parse=lambda text: [feature.strip() for feature in text.split(",")],
