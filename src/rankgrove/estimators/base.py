@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,62 +24,6 @@ from rankgrove.training.base import BaseModel
 from rankgrove.training.checkpoints import check_can_resume, gather_callbacks
 from rankgrove.training.run import Callback, Run
 from rankgrove.training.trainer import TREES, Unit
-
-Class = TypeVar("Class", bound=type)
-
-
-def made_with(
-    parameters: type,
-    more: Mapping[str, Any],
-    *,
-    left_out: Iterable[str] = (),
-    positional: str | None = None,
-) -> Callable[[Class], Class]:
-    """Give an estimator an `__init__` that takes the parameters of training by name, and more.
-
-    scikit-learn reads the names of parameters from its signature, and `help` shows them.
-
-    Parameters
-    ----------
-    parameters
-        The dataclass of parameters.
-    more
-        Further parameters with their defaults, or other defaults.
-    left_out
-        Those of them that the estimator has not.
-    positional
-        The one that may be given without its name.
-    """
-    kinds = inspect.Parameter
-    names = {field.name: field.default for field in fields(parameters)}
-    names = {name: default for name, default in names.items() if name not in left_out}
-    names |= {**more, "n_jobs": None, "verbose": False}
-    first = [name for name in names if name == positional]
-    signature = inspect.Signature(
-        [kinds(name, kinds.POSITIONAL_OR_KEYWORD, default=names[name]) for name in first]
-        + [
-            kinds(name, kinds.KEYWORD_ONLY, default=default)
-            for name, default in names.items()
-            if name != positional
-        ]
-    )
-
-    def decorate(estimator: Class) -> Class:
-        def store(self: Any, *unnamed: Any, **named: Any) -> None:
-            self._refuse(named)
-            bound = signature.bind(*unnamed, **named)
-            bound.apply_defaults()
-            for name, value in bound.arguments.items():
-                setattr(self, name, value)
-
-        of_method = [kinds("self", kinds.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
-        store.__signature__ = inspect.Signature(of_method)  # type: ignore[attr-defined]
-        store.__name__ = "__init__"
-        estimator.__init__ = store  # type: ignore[misc]
-        estimator._parameters_type = parameters  # type: ignore[attr-defined]
-        return estimator
-
-    return decorate
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]

@@ -19,7 +19,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, refusal
-from rankgrove.estimators.base import TreeEstimator, made_with
+from rankgrove.estimators.base import TreeEstimator
+from rankgrove.estimators.signatures import ClassifierKeywords, RegressorKeywords
 from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.pointwise import Logistic, Regression
@@ -29,14 +30,6 @@ from rankgrove.training.run import Callback
 from rankgrove.training.trees import no_split_text, start_trees
 
 Floats = NDArray[np.float64]
-
-# What single documents have no use for.
-_OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
-
-# The curvature of a row is 1 for squared error and at most 1/4 for two classes: `l2` is that of
-# about five rows. A row of weight 2 is two rows, so that nothing is drawn by row.
-_OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0, "bootstrap": 0.0, "split_noise": 0.0}
-_OF_CLASSIFIER = {**_OF_REGRESSOR, "l2": 1.0, "sigma": 1.0, "balanced": False}
 
 _CLASSES, _CLASSES_TYPE = "classes", "classes_dtype"
 
@@ -215,8 +208,7 @@ class _Pointwise(TreeEstimator):
         return tags
 
 
-@made_with(Parameters, _OF_REGRESSOR, left_out=_OF_RANKING)
-class MARTRegressor(RegressorMixin, _Pointwise):  # type: ignore[misc]
+class MARTRegressor(RegressorMixin, RegressorKeywords, _Pointwise):  # type: ignore[misc]
     """Regression by gradient-boosted trees: squared error, the trees of `Ranker`.
 
     The parameters are those of `rankgrove.boosting.parameters.Parameters` that do not belong to
@@ -264,8 +256,7 @@ class MARTRegressor(RegressorMixin, _Pointwise):  # type: ignore[misc]
         return float(np.mean((targets - scores) ** 2))
 
 
-@made_with(Parameters, _OF_CLASSIFIER, left_out=_OF_RANKING)
-class MARTClassifier(ClassifierMixin, _Pointwise):  # type: ignore[misc]
+class MARTClassifier(ClassifierMixin, ClassifierKeywords, _Pointwise):  # type: ignore[misc]
     """Two classes by gradient-boosted trees: logistic loss, the trees of `Ranker`.
 
     The parameters are those of `rankgrove.boosting.parameters.Parameters` that do not belong to

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self
 
-from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
-from rankgrove.estimators.base import RankingEstimator, TreeEstimator, made_with
+from rankgrove.estimators.base import RankingEstimator, TreeEstimator
+from rankgrove.estimators.signatures import RankerKeywords
 from rankgrove.model.model import Model
 from rankgrove.training.run import Run
 from rankgrove.training.trees import no_split_text, start_trees
 
 
-@made_with(Parameters, {}, positional="objective")
-class Ranker(RankingEstimator, TreeEstimator):
+class Ranker(RankerKeywords, RankingEstimator, TreeEstimator):
     """A learning-to-rank model by gradient-boosted trees.
 
     The parameters are those of `rankgrove.boosting.parameters.Parameters`, and:

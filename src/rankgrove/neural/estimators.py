@@ -9,16 +9,15 @@ from typing import Any, ClassVar, Self
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import ParameterError
-from rankgrove.estimators.base import RankingEstimator, made_with
+from rankgrove.estimators.base import RankingEstimator
+from rankgrove.estimators.signatures import NetworkKeywords
 from rankgrove.neural.model import NetworkModel
 from rankgrove.neural.training import start_network
-from rankgrove.training.network_parameters import NetworkParameters
 from rankgrove.training.run import Run
 from rankgrove.training.trainer import EPOCHS
 
 
-@made_with(NetworkParameters, {"module": None}, left_out=["objective"])
-class _NetworkRanker(RankingEstimator):
+class _NetworkRanker(NetworkKeywords, RankingEstimator):
     """What networks of either objective share."""
 
     _unit = EPOCHS

@@ -280,8 +280,8 @@ def _train_on_scores(
         scores.T.astype(np.float32), data.labels, group=data.group, weights=data.weights,
         feature_names=names,
     )  # fmt: skip
-    own = {"objective": "lambdamart", "metric": metric, "random_state": seed, "n_jobs": n_jobs}
-    model: Model = Ranker(**own | dict(parameters)).fit(judged).model_
+    own: dict[str, Any] = {"objective": "lambdamart", "metric": metric, "random_state": seed}
+    model: Model = Ranker(**{**own, "n_jobs": n_jobs, **parameters}).fit(judged).model_
     return model
 
 
