@@ -98,7 +98,11 @@ def test_type_checkers_see_the_parameters_of_estimators(tmp_path):
         capture_output=True, text=True, check=False, cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(ROOT / "src")},
     )  # fmt: skip
-    found = [line for line in result.stdout.splitlines() if line.startswith("snippet.py") and " error: " in line]
+    found = [
+        line
+        for line in result.stdout.splitlines()
+        if line.startswith("snippet.py") and " error: " in line
+    ]
     assert len(found) == len(WRONG), result.stdout
     n_right = len(SNIPPET.splitlines())
     for number, (line, problem) in enumerate(zip(found, WRONG.values(), strict=True), n_right + 1):

@@ -13,7 +13,7 @@ from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, sho
 from rankgrove.cli.evaluate import choose_metrics
 from rankgrove.cli.files import check_outputs, name_files, write_table
 from rankgrove.cli.options import Json, Metrics, PerQuery, Preset, Reading
-from rankgrove.cli.parameters import as_options, gather_parameters, takes_training
+from rankgrove.cli.parameters import gather_parameters, takes_training
 from rankgrove.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
@@ -76,8 +76,6 @@ def _cv(
             rankers, read, chosen, folds=folds, valid_share=valid_share, seed=seed,
             n_jobs=reading.n_jobs, verbose=True,
         )  # fmt: skip
-    except ParameterError as error:
-        raise ParameterError(_as_options(str(error))) from None
     except KeyboardInterrupt:
         say("interrupted before the first fold was done: nothing is known.")
         raise typer.Exit(INTERRUPTED) from None
@@ -120,13 +118,6 @@ def _make_rankers(
             {field.name: getattr(chosen, field.name) for field in fields(chosen)}
         )
     return rankers
-
-
-def _as_options(message: str) -> str:
-    for name in ("folds", "valid_share"):
-        if message.startswith(f"{name} must "):
-            return f"--{name.replace('_', '-')}{message.removeprefix(name)}"
-    return as_options(message)
 
 
 def _summary(path: Path, data: Dataset, table: CrossValidation) -> dict[str, Any]:

@@ -162,24 +162,6 @@ def read_values(path: Path) -> dict[str, Any]:
     return values
 
 
-def as_options(message: str) -> str:
-    """A message about a parameter, in the words of the command line.
-
-    >>> as_options("max_depth must be a whole number, 1 or more, or None. Got 0.")
-    '--max-depth must be a whole number, 1 or more, or none. Got 0.'
-    """
-    from rankgrove.boosting.parameters import Parameters
-    from rankgrove.rules import options_of
-
-    match = re.match(r"(?P<of>a feature of )?(?P<name>\w+)( of \w+)?(?= must )", message)
-    # A metric may be that of --metric or of --eval-metric.
-    if match is None or match["name"] not in options_of(Parameters) or match["name"] == "metric":
-        return message
-    rest = message[match.end() :].replace(", or None", ", or none")
-    rest = rest.replace("must be True or False", "must be true or false")
-    return f"{match['of'] or ''}--{match['name'].replace('_', '-')}{rest}"
-
-
 def _unknown(name: str, known: Iterable[str]) -> str:
     """That there is no such parameter; all are listed only if none is near."""
     near = difflib.get_close_matches(name, known, n=1)

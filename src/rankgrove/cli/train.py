@@ -22,7 +22,6 @@ from rankgrove.cli.console import (
 from rankgrove.cli.files import check_group, check_outputs, name_files, read_with_features_of
 from rankgrove.cli.options import Json, Reading
 from rankgrove.cli.parameters import (
-    as_options,
     gather_parameters,
     is_network,
     takes_training,
@@ -225,12 +224,7 @@ def _run(
     }
     if earlier is not None:
         options["resume"] = earlier
-    try:
-        run = start_run(data[""], sets, parameters, **options)
-    except ParameterError as error:
-        if error.name is not None:
-            raise
-        raise ParameterError(as_options(str(error))) from None
+    run = start_run(data[""], sets, parameters, **options)
     n_before = run.n_steps
     run.run(called, verbose=True)
     if run.interrupted and run.n_steps == 0:

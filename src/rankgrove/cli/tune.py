@@ -14,7 +14,7 @@ import typer
 from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
 from rankgrove.cli.files import check_group, check_outputs, read_with_features_of
 from rankgrove.cli.options import Json, Reading
-from rankgrove.cli.parameters import as_options, gather_parameters, read_values, takes_training
+from rankgrove.cli.parameters import gather_parameters, read_values, takes_training
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
 
@@ -205,8 +205,9 @@ def _run(job: Job, chosen: dict[str, Any], protocol: dict[str, Any]) -> tuple[Da
         )  # fmt: skip
         return train, tuned
     except ParameterError as error:
-        place = f"{job.space}: " if job.space is not None and "space of" in str(error) else ""
-        raise ParameterError(place + as_options(str(error))) from None
+        if job.space is None or error.name != "space":
+            raise
+        raise ParameterError(f"{job.space}: {error}") from None
 
 
 def _read_sets(job: Job) -> tuple[Dataset, Dataset | None]:

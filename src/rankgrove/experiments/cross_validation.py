@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import DataError, ParameterError, is_number
+from rankgrove.errors import DataError, ParameterError, is_number, parameter, refusal, word
 from rankgrove.experiments import tables
 from rankgrove.experiments.folds import make_folds
 from rankgrove.metrics.base import Floats, Metric
@@ -257,19 +257,22 @@ def _named(estimators: Any) -> dict[str, Any]:
 
 def _check_share(share: Any, named: Mapping[str, Any]) -> None:
     if share is not None and not (is_number(share) and 0 < share < 1):
-        raise ParameterError(f"valid_share must be above 0 and below 1, or None. Got {share!r}.")
+        raise refusal("valid_share", f"be above 0 and below 1, or {word(None)}", share)
     for name, estimator in named.items():
         takes_valid = "valid" in _names_of_fit(estimator)
         stops = getattr(estimator, "early_stopping_rounds", None) is not None
         if share is None and stops and takes_valid:
-            raise ParameterError(
-                f"valid_share must be given for early stopping. Got none, and estimator {name!r} "
-                f"has early_stopping_rounds={estimator.early_stopping_rounds!r}."
+            rounds = parameter("early_stopping_rounds", estimator.early_stopping_rounds)
+            raise refusal(
+                "valid_share",
+                "be given for early stopping",
+                got=f"none, and estimator {name!r} has {rounds}",
             )
         if share is not None and not takes_valid:
-            raise ParameterError(
-                f"valid_share must be left out for an estimator whose fit takes no valid. Got it "
-                f"for {name!r}, {type(estimator).__name__}."
+            raise refusal(
+                "valid_share",
+                "be left out for an estimator whose fit takes no valid",
+                got=f"it for {name!r}, {type(estimator).__name__}",
             )
 
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.errors import ParameterError, is_number, unknown_name
+from rankgrove.errors import ParameterError, is_number, parameter, unknown_name
 from rankgrove.objectives.base import Objective
 from rankgrove.rules import AUTO, options_of
 
 if TYPE_CHECKING:
     from rankgrove.experiments.registry import AnyParameters
+
+_SPACE = parameter("space")
 
 # What decides how trials are run, or belongs to the data, is not drawn.
 _NOT_DRAWN = {
@@ -234,9 +236,9 @@ def parse_space(space: Mapping[str, Any], base: AnyParameters) -> Space:
             try:
                 replace(base, **{name: value})
             except ParameterError as error:
-                raise ParameterError(f"the space of {name} must be of valid values. {error}") from (
-                    None
-                )
+                raise ParameterError(
+                    f"the {_SPACE} of {name} must be of valid values. {error}"
+                ) from (None)
         found[name] = entry
     return found
 
@@ -253,7 +255,7 @@ def _check_name(
 
 def _parse_entry(name: str, given: Any, kind: type[AnyParameters]) -> Range | Choices:
     rule = (
-        f"the space of {name} must be (low, high), (low, high, 'log') or a list of values; in a "
+        f"the {_SPACE} of {name} must be (low, high), (low, high, 'log') or a list of values; in a "
         f'file {{"low": ..., "high": ..., "log": true}} or {{"choices": [...]}}.'
     )
     if isinstance(given, (Range, Choices)):
@@ -296,7 +298,7 @@ def _range(name: str, given: tuple[Any, ...], kind: type[AnyParameters]) -> Rang
     entry = options_of(kind)[name]
     if not entry.is_number:
         raise ParameterError(
-            f"the space of {name}, which is no number, must be a list of values. Got {given!r}."
+            f"the {_SPACE} of {name}, which is no number, must be a list of values. Got {given!r}."
         )
     for end in (low, high):
         if not is_number(end) or not math.isfinite(end):

@@ -20,6 +20,8 @@ from rankgrove.errors import (
     DataError,
     MissingExtraError,
     ParameterError,
+    parameter,
+    refusal,
     unknown_name,
     whole_number,
 )
@@ -290,10 +292,8 @@ def _most(unit: Unit, limits: Mapping[str, Any]) -> int:
     """The trees or epochs of a trial, at most; the limit of another unit is refused."""
     for name, limit in limits.items():
         if name != unit.tune_limit and limit is not None:
-            raise ParameterError(
-                f"{name} must be left out for an objective that is trained by {unit.plural}. Got "
-                f"{limit!r}: give {unit.tune_limit}."
-            )
+            rule = f"be left out for an objective that is trained by {unit.plural}"
+            raise refusal(name, rule, limit, advice=f"give {unit.tune_limit}")
     given = limits[unit.tune_limit]
     most: int = whole_number(unit.tune_limit, unit.tune_most if given is None else given, 1)
     return most
@@ -318,13 +318,12 @@ def _make_space(
         given |= held
         base = make(**{**given, unit.parameter: most})
         if not drawn:
-            raise ParameterError(
-                "space must leave something to draw. Got all parameters of the default one held."
-            )
+            got = "all parameters of the default one held"
+            raise refusal("space", "leave something to draw", got=got)
     else:
         both = [key for key in space if key in fixed] if isinstance(space, Mapping) else []
         if both:
-            raise ParameterError(f"{both[0]} must be held or drawn. Got it in fixed and in space.")
+            raise refusal(both[0], "be held or drawn", got="it in fixed and in space")
         base = make(**{**given, unit.parameter: most})
         drawn = parse_space(space, base)
     return drawn, given, base
@@ -389,7 +388,7 @@ def _check_data(train: Any, valid: Any, folds: Any) -> None:
 def check_sampler(sampler: Any) -> None:
     """Refuse a sampler that does not exist, or that lacks the package it needs."""
     if sampler not in get_args(Sampler):
-        raise unknown_name("sampler", str(sampler), get_args(Sampler))
+        raise unknown_name(parameter("sampler"), str(sampler), get_args(Sampler))
     if sampler == "gp" and importlib.util.find_spec("torch") is None:
         raise MissingExtraError(
             "sampler 'gp' needs the package 'torch', which is not installed. Install it with: pip "
