@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -97,7 +98,7 @@ def _parse_signs(text: str) -> dict[str, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingParameters:
+class TrainingParameters(ABC):
     """What trees and networks have in common."""
 
     objective: Any = option(AUTO, panel=OPTIMISED, metavar="NAME")
@@ -147,6 +148,17 @@ class TrainingParameters:
             if name not in options_of(cls):
                 raise unknown_name("parameter", str(name), options_of(cls))
         return cls(**values)
+
+    @cached_property
+    def _made_objective(self) -> Objective:
+        return self._make_objective()
+
+    def make_objective(self) -> Objective:
+        """The objective with those of the parameters that are its own; made once."""
+        return self._made_objective
+
+    @abstractmethod
+    def _make_objective(self) -> Objective: ...
 
     def _objective_of(self, name: str) -> Objective:
         """The objective of a name with those of the parameters that are its own."""
@@ -208,6 +220,27 @@ class Plan:
         As they were given.
     objective, metrics
         What is optimised, and what validation sets are measured by.
+    """
+
+    parameters: TrainingParameters
+    objective: Objective
+    metrics: tuple[Metric, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The value of each parameter that counts, by name; these as parameters train the same."""
+        known, given = options_of(type(self.parameters)), self.parameters.as_json()
+        values = {name: value for name, value in given.items() if name not in OF_OBJECTIVE}
+        of_objective = self.objective.as_json()
+        values |= {name: value for name, value in of_objective.items() if name in known}
+        return values | {"eval_metric": [str(metric) for metric in self.metrics]}
+
+
+@dataclass(frozen=True)
+class TreePlan(Plan):
+    """What training trees does.
+
+    Attributes
+    ----------
     n_estimators
         The number of trees, at most.
     trees
@@ -216,9 +249,6 @@ class Plan:
         As the parameters of these names.
     """
 
-    parameters: Parameters
-    objective: Objective
-    metrics: tuple[Metric, ...]
     n_estimators: int
     trees: TreeOptions
     l2_documents: float
@@ -226,7 +256,7 @@ class Plan:
     split_noise: float
 
     def as_json(self) -> dict[str, Any]:
-        """The value of each parameter that counts, by name; these as parameters train the same.
+        """As that of `Plan`.
 
         >>> plan = Parameters(metric="map").resolve(1000).as_json()
         >>> plan["objective"], plan["grower"], plan["permutations"], plan["min_samples_leaf"]
@@ -234,15 +264,11 @@ class Plan:
         >>> Parameters.from_json(plan).resolve(1000).as_json() == plan
         True
         """
-        values = {k: v for k, v in self.parameters.as_json().items() if k not in OF_OBJECTIVE}
-        apart = ("n_estimators", "l2_documents", "bootstrap", "split_noise")
-        values |= asdict(self.trees) | {name: getattr(self, name) for name in apart}
-        of_objective = self.objective.as_json()
+        names = ("n_estimators", "l2_documents", "bootstrap", "split_noise")
+        values = super().as_json() | asdict(self.trees)
+        values |= {name: getattr(self, name) for name in names}
         if type(self.objective) is OBJECTIVES.get(self.objective.name):
-            values |= {"objective": of_objective.pop("name"), **of_objective}
-        else:
-            values["objective"] = of_objective
-        values["eval_metric"] = [str(metric) for metric in self.metrics]
+            values["objective"] = self.objective.name
         return {name: plain(value) for name, value in values.items()}
 
 
@@ -411,18 +437,13 @@ class Parameters(TrainingParameters):
             rule = f"be below 1 / {parameter('learning_rate')}, {1 / self.learning_rate:g}"
             raise refusal("shrink_rate", rule, self.shrink_rate)
 
-    @cached_property
-    def _made_objective(self) -> Objective:
+    def _make_objective(self) -> Objective:
         if not isinstance(self.objective, str):
             return make_objective(self.objective)
         by_default = "yetirank" if is_auto(self.metric) else "yetiloss"
         return self._objective_of(by_default if is_auto(self.objective) else self.objective)
 
-    def make_objective(self) -> Objective:
-        """The objective with those of the parameters that are its own; made once."""
-        return self._made_objective
-
-    def resolve(self, n_documents: int | None = None, *, has_preferences: bool = False) -> Plan:
+    def resolve(self, n_documents: int | None = None, *, has_preferences: bool = False) -> TreePlan:
         """What training does, with nothing left open: the one place where `auto` is settled.
 
         Parameters
@@ -474,7 +495,7 @@ class Parameters(TrainingParameters):
         if is_auto(n_trees):
             stops_early = self.early_stopping_rounds is not None
             n_trees = default_n_estimators(self.learning_rate, stops_early=stops_early)
-        return Plan(
+        return TreePlan(
             self, objective, tuple(self.metrics()), int(n_trees), TreeOptions(**chosen), **apart
         )
 

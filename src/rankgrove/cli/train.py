@@ -295,6 +295,7 @@ def _summary(
         },
         "seconds": {"read": read_in, "train": outcome.seconds},
         "parameters": model.parameters,
+        "plan": run.trainer.plan.as_json(),
     }
 
 

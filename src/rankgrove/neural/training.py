@@ -66,10 +66,11 @@ class NetworkTrainer:
         n_jobs: int | None = None,
     ) -> None:
         self.parameters, self.train, self.valid = parameters, train, dict(valid)
+        self.plan = parameters.resolve()
         self.base, self.n_jobs, self.phases = base, resolve_n_jobs(n_jobs), Phases()
         self.n_steps, self._has_pushed = 0, False
         self._batches = Batches(
-            parameters.make_objective(), train, preferences, seed=parameters.random_state,
+            self.plan.objective, train, preferences, seed=parameters.random_state,
             n_jobs=self.n_jobs,
         )  # fmt: skip
         self._start = self._start_of(train)

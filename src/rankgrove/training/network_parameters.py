@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rankgrove.boosting.parameters import TrainingParameters
+from rankgrove.boosting.parameters import Plan, TrainingParameters
 from rankgrove.errors import refusal, whole_number
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.pairwise import LambdaMART, RankMART
@@ -98,10 +98,19 @@ class NetworkParameters(TrainingParameters):
         object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
         self.make_objective()
 
-    def make_objective(self) -> Objective:
+    def _make_objective(self) -> Objective:
         """The objective whose forces train the network.
 
         >>> NetworkParameters(objective="ranknet").make_objective().name
         'rankmart'
         """
         return self._objective_of(FORCES_OF[self.objective])
+
+    def resolve(self) -> Plan:
+        """What training does, with nothing left open.
+
+        >>> plan = NetworkParameters().resolve().as_json()
+        >>> plan["objective"], plan["metric"], plan["truncation"], plan["eval_metric"]
+        ('lambdarank', 'ndcg', 30, ['ndcg@10'])
+        """
+        return Plan(self, self.make_objective(), tuple(self.metrics()))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rankgrove.boosting.parameters import Plan
 from rankgrove.boosting.phases import Phases
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
@@ -74,8 +75,8 @@ class Trainer(Protocol):
     ----------
     unit
         What a step is.
-    parameters
-        How it is trained.
+    parameters, plan
+        How it is trained, as given and as resolved.
     train, valid
         The data it learns from, and the sets it scores after each step.
     n_steps, most_steps
@@ -91,6 +92,9 @@ class Trainer(Protocol):
     train: Dataset
     valid: dict[str, Dataset]
     phases: Phases
+
+    @property
+    def plan(self) -> Plan: ...
 
     @property
     def n_steps(self) -> int: ...
