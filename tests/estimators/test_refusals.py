@@ -112,7 +112,7 @@ def test_nothing_else_goes_with_a_dataset(data, ranker):
 
 def test_bad_parameter_is_refused_by_fit_and_not_before():
     odd = Ranker(n_estimators=0, learning_rate="fast")
-    with pytest.raises(ParameterError, match="n_estimators"):
+    with pytest.raises(ParameterError, match="learning_rate"):
         odd.fit(make_data())
     with pytest.raises(ParameterError, match="n_jobs"):
         Ranker(n_jobs=0).fit(make_data())
