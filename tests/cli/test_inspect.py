@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+
+from rankgrove import Model
+from rankgrove.boosting.parameters import Parameters
 
 
 def kinds(document):
@@ -105,3 +110,40 @@ def test_no_threads_are_refused(cli, data):
     result = cli("inspect", data, "--n-jobs", 0)
     assert result.exit_code == 2
     assert "--n-jobs must be" in result.stderr
+
+
+def test_model_shows_what_auto_came_to(cli, cli_json, trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = cli_json(
+        "train", trained / "train.txt", "--n-estimators", "2", "--metric", "err", "-o", "m"
+    )
+    assert made["parameters"]["objective"] == made["parameters"]["grower"] == "auto"
+    assert made["plan"]["objective"] == "yetiloss"
+    assert made["plan"]["grower"] == "oblivious"
+    assert made["plan"]["eval_metric"] == ["err"]
+    shown = cli_json("inspect", "m")
+    assert shown["plan"] == made["plan"] == Model.load("m").notes["plan"]
+    assert "plan" not in shown["notes"]
+    rows = [line.split() for line in cli("inspect", "m").stdout.splitlines()]
+    assert ["min_samples_leaf", "1"] in rows
+    assert ["permutations", "3"] in rows
+
+
+def test_preferences_name_the_objective_that_they_were_trained_by(cli_json, trained, tmp_path):
+    lines = (trained / "train.txt").read_text().splitlines()
+    query = lines[0].split()[1].removeprefix("qid:")
+    (tmp_path / "pairs.txt").write_text(f"{query} 1 2\n")
+    model = tmp_path / "m.safetensors"
+    cli_json("train", trained / "train.txt", "--preferences", tmp_path / "pairs.txt",
+             "--n-estimators", "1", "-o", model)  # fmt: skip
+    shown = cli_json("inspect", model)
+    assert (shown["objective"], shown["grower"]) == ("lambdamart", "leafwise")
+    assert shown["parameters"]["objective"] == "auto"
+
+
+def test_model_without_a_plan_shows_what_auto_comes_to_now(cli_json, trained, tmp_path):
+    model = Model.load(trained / "model.safetensors")
+    notes = {name: note for name, note in model.notes.items() if name != "plan"}
+    replace(model, notes=notes).save(tmp_path / "old.safetensors")
+    shown = cli_json("inspect", tmp_path / "old.safetensors")
+    assert shown["plan"] == Parameters(n_estimators=5).resolve().as_json()

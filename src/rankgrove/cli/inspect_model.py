@@ -20,6 +20,7 @@ _FEATURES_SHOWN = 10
 def inspect_model(path: Path, json: bool) -> None:
     """Show what is in a model file."""
     from rankgrove.model.model import Model
+    from rankgrove.training.trainer import PLAN
 
     model = load_model(path)
     found = describe_model(model)
@@ -27,7 +28,9 @@ def inspect_model(path: Path, json: bool) -> None:
     size = path.stat().st_size
     if json:
         more: dict[str, Any] = {} if used is None else {"importance": used}
-        more |= {"parameters": model.parameters, "notes": model.notes, "history": model.history}
+        notes = {name: value for name, value in model.notes.items() if name != PLAN}
+        more |= {"parameters": model.parameters, "plan": plan_of(model), "notes": notes}
+        more |= {"history": model.history}
         show_json({"file": str(path), "bytes": size, **found, **more})
         return
     sizes = make_table("", "number", "", right=["number"])
@@ -54,18 +57,31 @@ def inspect_model(path: Path, json: bool) -> None:
 
 def describe_model(model: ScoringModel) -> dict[str, Any]:
     """What is worth knowing of a model, as plain values."""
-    from rankgrove.boosting.parameters import Parameters
-
     found = model.describe()
     if found["kind"] == "model":
-        known = "objective" in model.parameters
-        plan = Parameters.from_json(model.parameters).resolve() if known else None
+        plan = plan_of(model)
+        objective = plan.get("objective")
         found |= {
-            "objective": None if plan is None else plan.objective.name,
-            "grower": None if plan is None else plan.trees.grower,
+            "objective": objective["name"] if isinstance(objective, dict) else objective,
+            "grower": plan.get("grower"),
             "changed_parameters": _changed(model),
         }
     return found | {"validation": _validation(model)}
+
+
+def plan_of(model: ScoringModel) -> dict[str, Any]:
+    """What its parameters came to; of an older file, what they come to now."""
+    from rankgrove.boosting.parameters import Parameters
+    from rankgrove.training.network_parameters import FORCES_OF, NetworkParameters
+    from rankgrove.training.trainer import PLAN
+
+    noted = model.notes.get(PLAN)
+    objective = model.parameters.get("objective")
+    if isinstance(noted, dict) or objective is None:
+        return noted or {}
+    is_network = isinstance(objective, str) and objective in FORCES_OF
+    kind = NetworkParameters if is_network else Parameters
+    return kind.from_json(model.parameters).resolve().as_json()
 
 
 def _sizes(
@@ -130,6 +146,13 @@ def _show_parameters(model: ScoringModel, found: dict[str, Any]) -> None:
         show(table, "")
     else:
         show("All parameters are the defaults.", "")
+    plan = plan_of(model)
+    left_open = [name for name in plan if model.parameters.get(name) == "auto"]
+    if left_open:
+        table = make_table("left to training", "came to")
+        for name in left_open:
+            table.add_row(name, _shown(plan[name]))
+        show(table, "")
 
 
 def _changed(model: ScoringModel) -> dict[str, tuple[Any, Any]]:

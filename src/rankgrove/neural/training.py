@@ -33,7 +33,7 @@ from rankgrove.training.base import apply_base
 from rankgrove.training.measures import MetricMeasures
 from rankgrove.training.network_parameters import NetworkParameters
 from rankgrove.training.run import Run
-from rankgrove.training.trainer import EPOCHS, DivergedError
+from rankgrove.training.trainer import EPOCHS, PLAN, DivergedError
 from rankgrove.training.validation import History, Validation, check_sets
 
 Floats = NDArray[np.float64]
@@ -224,7 +224,7 @@ class NetworkTrainer:
         schema = Schema(self.train.feature_names, {}, needs_base_scores)
         return NetworkModel(
             module.cpu().eval(), self.transform, schema, self.parameters.as_json(), history,
-            self._is_own, self.base, notes={N_EPOCHS: n_steps},
+            self._is_own, self.base, notes={N_EPOCHS: n_steps, PLAN: self.plan.as_json()},
         )  # fmt: skip
 
 

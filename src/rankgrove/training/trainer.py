@@ -14,6 +14,9 @@ from rankgrove.training.measures import Floats
 from rankgrove.training.network_parameters import FORCES_OF
 from rankgrove.training.validation import History, Validation
 
+# Where the notes of a model have what its parameters came to.
+PLAN = "plan"
+
 
 @dataclass(frozen=True)
 class Unit:

@@ -26,7 +26,7 @@ from rankgrove.training.checkpoints import (
 )
 from rankgrove.training.measures import Measures, MetricMeasures
 from rankgrove.training.run import Run
-from rankgrove.training.trainer import TREES
+from rankgrove.training.trainer import PLAN, TREES
 from rankgrove.training.validation import History, Validation, check_sets
 
 
@@ -44,7 +44,7 @@ class TreeTrainer(Boosting):
         """The model of the base model's trees and the first of its own."""
         train = self.train
         schema = Schema(train.feature_names, self.bins.categories, train.base_scores is not None)
-        notes = {DATA_CHECKSUM: self.data_checksum}
+        notes: dict[str, Any] = {DATA_CHECKSUM: self.data_checksum, PLAN: self.plan.as_json()}
         if self.base_trees:
             notes[N_BASE_TREES] = len(self.base_trees)
         parameters = self.parameters.as_json()
