@@ -94,9 +94,13 @@ class Preferences:
                         f"preferences must name rows from 0 to {data.n_documents - 1}. Got {row!r} "
                         f"in {name}."
                     )
-        kinds = (np.int64, np.int64, np.float64, np.float64)
-        columns = zip(zip(*pairs, strict=True), kinds, strict=True)
-        made = cls(*(np.asarray(column, kind) for column, kind in columns))
+        better, worse, probability, weight = zip(*pairs, strict=True)
+        made = cls(
+            np.asarray(better, np.int64),
+            np.asarray(worse, np.int64),
+            np.asarray(probability, np.float64),
+            np.asarray(weight, np.float64),
+        )
         made.check(data, names)
         # By query, so that each is one stretch; within it as given.
         return made.take(np.argsort(made._queries(data, made.better), kind="stable"))
@@ -158,7 +162,7 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
                 f"{len(words)} words."
             )
         name = f"{path}, line {number}"
-        pair = [rows.find(words[0], document, name) for document in words[1:3]]
+        pair: list[float] = [rows.find(words[0], document, name) for document in words[1:3]]
         names.append(f"line {number} of {path}")
         for what, word in zip(("probability", "weight"), [*words[3:], "1", "1"], strict=False):
             try:

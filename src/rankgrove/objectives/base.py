@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.errors import DataError
 from rankgrove.metrics.base import Metric
 from rankgrove.rules import check_options
 
@@ -107,3 +108,13 @@ class Objective(ABC):
     def start_score(self, data: Dataset) -> float:
         """The score that all documents start with: where only differences matter, 0."""
         return 0.0
+
+
+def refuse_document_weights(objective: Objective, data: Dataset) -> None:
+    """Refuse weights of documents where their cost is not a sum over documents or pairs."""
+    if data.document_weights is not None:
+        raise DataError(
+            f"{objective.name} must be trained without document weights: its cost is no sum over "
+            f"documents or pairs that they could weigh. Got some: leave them out, or weigh "
+            f"queries."
+        )

@@ -17,7 +17,7 @@ from rankgrove._jit.elementary import exponentials
 from rankgrove._jit.hashing import mix, share_of
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
-from rankgrove.objectives.base import LARGEST, Floats
+from rankgrove.objectives.base import LARGEST, Floats, refuse_document_weights
 from rankgrove.objectives.targets import Targeted
 from rankgrove.rules import option
 
@@ -178,11 +178,32 @@ class QueryRMSE(_Listwise):
         return data.labels.astype(np.float64)
 
     def document_costs(
-        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+        self,
+        scores: Floats,
+        targets: Floats,
+        offsets: NDArray[np.int64],
+        document_weights: Floats,
     ) -> Floats | None:
-        rest, sizes = targets - scores, np.diff(offsets)
-        means = np.add.reduceat(rest, offsets[:-1]) / sizes
-        return np.asarray((rest - np.repeat(means, sizes)) ** 2 / 2)
+        rest = _centred(targets - scores, offsets, document_weights)
+        return np.asarray(document_weights * rest**2 / 2)
+
+    def weigh_forces(
+        self,
+        document_weights: Floats,
+        offsets: NDArray[np.int64],
+        forces: Floats,
+        curvatures: Floats,
+    ) -> None:
+        forces[:] = _centred(forces, offsets, document_weights)
+        super().weigh_forces(document_weights, offsets, forces, curvatures)
+
+
+def _centred(values: Floats, offsets: NDArray[np.int64], document_weights: Floats) -> Floats:
+    """What is left of values without their weighted mean in each query."""
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    totals = np.add.reduceat(document_weights, starts)
+    means = np.add.reduceat(document_weights * values, starts) / np.where(totals > 0, totals, 1.0)
+    return np.asarray(values - np.repeat(means, sizes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,13 +236,29 @@ class Softmax(_Listwise):
         return data.labels.astype(np.float64)
 
     def document_costs(
-        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+        self,
+        scores: Floats,
+        targets: Floats,
+        offsets: NDArray[np.int64],
+        document_weights: Floats,
     ) -> Floats | None:
         starts, sizes = offsets[:-1], np.diff(offsets)
         own = self.sigma * scores
         own = own - np.repeat(np.maximum.reduceat(own, starts), sizes)
         logs = own - np.repeat(np.log(np.add.reduceat(np.exp(own), starts)), sizes)
         return np.asarray(-targets * logs)
+
+    def weigh_targets(self, targets: Floats, document_weights: Floats) -> Floats:
+        return targets * document_weights
+
+    def weigh_forces(
+        self,
+        document_weights: Floats,
+        offsets: NDArray[np.int64],
+        forces: Floats,
+        curvatures: Floats,
+    ) -> None:
+        """The targets have the weights already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,10 +312,15 @@ class ListMLE(_Listwise):
     loss: ClassVar[int] = _PERMUTATION
 
     def targets(self, data: Dataset) -> Floats:
+        refuse_document_weights(self, data)
         return data.labels.astype(np.float64)
 
     def document_costs(
-        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+        self,
+        scores: Floats,
+        targets: Floats,
+        offsets: NDArray[np.int64],
+        document_weights: Floats,
     ) -> Floats | None:
         costs = np.zeros(len(scores))
         for lo, hi in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
@@ -311,6 +353,7 @@ class XENDCG(_Listwise):
         return True
 
     def targets(self, data: Dataset) -> Floats:
+        refuse_document_weights(self, data)
         labels = data.labels.astype(np.float64)
         if labels.min() < 0 or labels.max() > 1000:
             raise DataError(

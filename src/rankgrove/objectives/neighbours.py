@@ -21,9 +21,9 @@ from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
 # deltas; weights, exponents and what pairs contribute.
-SCORES, X, FORCES, CURVATURES = range(4)
-_UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _EXPONENTS, _POWERED = range(4, 11)
-_FORCE, _CURVATURE, N_WORK_ROWS = range(11, 14)
+SCORES, X, FORCES, CURVATURES, DOCUMENT_WEIGHTS = range(5)
+_UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _EXPONENTS, _POWERED = range(5, 12)
+_FORCE, _CURVATURE, N_WORK_ROWS = range(12, 15)
 
 
 class Draws(NamedTuple):
@@ -75,13 +75,15 @@ def _push_pairs(near, slope, scores, below, weights, e, force, curvature):
 
 @kernel
 def push_neighbours(
-    kind, n, depth, nearest, furthest, sigma, near, slope, discounts, leaves, bits, powers, work
+    kind, n, depth, nearest, furthest, sigma, near, slope, discounts, weighed, leaves, bits, powers,
+    work
 ):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
-    Of pairs whose ranks are `nearest` to `furthest` apart. `leaves` is empty, or holds the leaf of
-    each document in rank order: then only pairs whose documents are in different leaves have a
-    curvature. Returns the sum of the absolute forces of all pairs.
+    Of pairs whose ranks are `nearest` to `furthest` apart. `weighed` is None, or the work rows have
+    the weights of documents. `leaves` is empty, or holds the leaf of each document in rank order:
+    then only pairs whose documents are in different leaves have a curvature. Returns the sum of the
+    absolute forces of all pairs.
     """
     scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
     upper, lower = work[_UPPER], work[_LOWER]
@@ -97,6 +99,10 @@ def push_neighbours(
         )  # fmt: skip
         if distance < nearest:
             continue
+        if weighed is not None:
+            of_documents = work[DOCUMENT_WEIGHTS]
+            for a in range(m):
+                work[_WEIGHTS, a] *= of_documents[a] * of_documents[a + distance]
         below = scores[distance : distance + m]
         exponents, force, curvature = (
             work[_EXPONENTS, :m], work[_FORCE, :m], work[_CURVATURE, :m]

@@ -31,6 +31,7 @@ from rankgrove._jit.ranking import RUN, rank_query
 from rankgrove.metrics.forms import DISTANCE, prepare_deltas, weigh_row
 from rankgrove.objectives.neighbours import (
     CURVATURES,
+    DOCUMENT_WEIGHTS,
     FORCES,
     N_WORK_ROWS,
     SCORES,
@@ -45,7 +46,7 @@ from rankgrove.objectives.neighbours import (
 _MOVE_REFERENCE = 64.0
 
 # Further rows of work space of the row loop, after those that both loops share.
-_UPPER, _LOWER, _EXPONENTIALS, _WEIGHTS, _FORCE, _CURVATURE, _SIZES = range(4, 11)
+_UPPER, _LOWER, _EXPONENTIALS, _WEIGHTS, _FORCE, _CURVATURE, _SIZES = range(5, 12)
 
 
 @kernel
@@ -73,7 +74,7 @@ def _add_sizes(row, sums):
 
 @kernel
 def _push_rows(
-    kind, n, depth, sigma, near, slope, normalise, discounts, leaves, bits, powers, work
+    kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers, work
 ):
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
@@ -84,7 +85,7 @@ def _push_rows(
     scores, x, exponents = work[SCORES], work[X], work[_EXPONENTIALS]
     weights, row_forces, row_curvatures = work[_WEIGHTS], work[_FORCE], work[_CURVATURE]
     forces, curvatures, sizes = work[FORCES], work[CURVATURES], work[_SIZES]
-    upper, lower = work[_UPPER], work[_LOWER]
+    upper, lower, of_documents = work[_UPPER], work[_LOWER], work[DOCUMENT_WEIGHTS]
     for i in range(n, n + LANES):
         scores[i] = scores[n - 1]
         x[i] = 0.0
@@ -113,6 +114,9 @@ def _push_rows(
         )  # fmt: skip
         for i in range(n, hi):
             weights[i] = 0.0
+        if weighed is not None:
+            for i in range(lo, n):
+                weights[i] *= of_documents[rank_a] * of_documents[i]
         _push_row(
             score,
             1.0 / exponents[rank_a],
@@ -149,33 +153,35 @@ def _range_of(scores):
 
 @kernel
 def _push_ranking(
-    draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts, leaves,
-    bits, powers, work
+    draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts, weighed,
+    leaves, bits, powers, work
 ):  # fmt: skip
     """As `_push_rows`, also of pairs of near ranks, and of scores in any order that are `apart`."""
     if draws is None:
         return _push_rows(
-            kind, n, depth, sigma, near, slope, normalise, discounts, leaves, bits, powers, work
-        )
+            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers,
+            work
+        )  # fmt: skip
     if neighbours is not None:
         return push_neighbours(
-            kind, n, depth, neighbours[0], neighbours[1], sigma, near, slope, discounts, leaves,
-            bits, powers, work
+            kind, n, depth, neighbours[0], neighbours[1], sigma, near, slope, discounts, weighed,
+            leaves, bits, powers, work
         )  # fmt: skip
     if sigma * apart <= _MOVE_REFERENCE:
         return _push_rows(
-            kind, n, depth, sigma, near, slope, normalise, discounts, leaves, bits, powers, work
-        )
+            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers,
+            work
+        )  # fmt: skip
     # Every exponent by itself: none is too large.
     return push_neighbours(
-        kind, n, depth, 1, n, sigma, near, slope, discounts, leaves, bits, powers, work
+        kind, n, depth, 1, n, sigma, near, slope, discounts, weighed, leaves, bits, powers, work
     )
 
 
 @kernel
 def push_queries(
     scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma, normalise,
-    draws, neighbours, tie_order, leaves, out_forces, out_curvatures
+    draws, neighbours, tie_order, document_weights, leaves, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -199,6 +205,8 @@ def push_queries(
         one or the other does not take is not compiled.
     tie_order
         Empty, or the rows in the order in which those with equal scores are ranked.
+    document_weights
+        None, or one per document: a pair counts the product of the two.
     leaves
         Empty, or one a document: see `push_neighbours`.
     """
@@ -247,12 +255,15 @@ def push_queries(
             for i in range(n):
                 idx[i] = tie_order[lo + idx[i]] - lo if len(tie_order) else idx[i]
                 work[X, i] = values[lo + idx[i]] * scales[q]
+            if document_weights is not None:
+                for i in range(n):
+                    work[DOCUMENT_WEIGHTS, i] = document_weights[lo + idx[i]]
             own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
             for i in range(len(own_leaves)):
                 own_leaves[i] = leaves[lo + idx[i]]
             size += _push_ranking(
                 draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts,
-                own_leaves, bits, powers, work
+                document_weights, own_leaves, bits, powers, work
             )  # fmt: skip
             for i in range(n):
                 out_forces[lo + idx[i]] += work[FORCES, i]

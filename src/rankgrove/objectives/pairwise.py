@@ -58,6 +58,7 @@ class Pairwise(Objective):
         force_i += sigma w rho,  force_j -= sigma w rho,
         curvature_i and curvature_j += sigma^2 w rho (1 - rho),  w = |swap delta|.
 
+    Weights of documents multiply w: a pair counts the product of the two.
     The noise decides the ranking only: rho takes the scores themselves. A query of one document,
     with equal labels only or without any gain has no force. Equal scores are ranked by the tie
     policy of the metric, against the model by default (Lyzhin et al. 2022, section 2.2).
@@ -179,7 +180,8 @@ class Pairwise(Objective):
             return RecomputedForces(
                 self, cast("Metric", metric), data, tie_order, n_jobs, seed
             )  # fmt: skip
-        kind = PlainForces if metric is None and self.takes_all_pairs else PairForces
+        plain = metric is None and self.takes_all_pairs and data.document_weights is None
+        kind = PlainForces if plain else PairForces
         return kind(self, form, data, tie_order, n_jobs, seed)
 
 
@@ -406,6 +408,8 @@ class PairForces(Forces):
         self._neighbours = (nearest, furthest) if bounded and not by_score else None
         self._tie_order = as_input(tie_order, np.int64)
         self._no_leaves = as_input([], np.int32)
+        weighed = data.document_weights
+        self._document_weights = None if weighed is None else as_input(weighed, np.float64)
         sizes = data.group
         pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, furthest)).sum())
         step = min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1)
@@ -439,8 +443,8 @@ class PairForces(Forces):
         def push(chunk: int) -> None:
             push_queries(
                 ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
-                *self._kind, *self._how, draws, self._neighbours, self._tie_order, leaves, forces,
-                curvatures,
+                *self._kind, *self._how, draws, self._neighbours, self._tie_order,
+                self._document_weights, leaves, forces, curvatures,
             )  # fmt: skip
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)

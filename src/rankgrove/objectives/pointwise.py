@@ -89,14 +89,18 @@ class Regression(_Pointwise):
         return float(np.average(self.targets(data), weights=data.cost_weights))
 
     def document_costs(
-        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+        self,
+        scores: Floats,
+        targets: Floats,
+        offsets: NDArray[np.int64],
+        document_weights: Floats,
     ) -> Floats | None:
-        return np.asarray((targets - scores) ** 2 / 2)
+        return np.asarray(document_weights * (targets - scores) ** 2 / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(_Pointwise):
-    """Two classes: cross-entropy of 1 / (1 + e^(-sigma z)) against a label of 0 or 1.
+    """Two classes: cross-entropy of 1 / (1 + e^(-sigma z)) against a label of 0 or 1, or -1 or 1.
 
     Parameters
     ----------
@@ -141,14 +145,22 @@ class Logistic(_Pointwise):
         return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
 
     def document_costs(
-        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+        self,
+        scores: Floats,
+        targets: Floats,
+        offsets: NDArray[np.int64],
+        document_weights: Floats,
     ) -> Floats | None:
         away = self.sigma * np.where(targets > 0, scores, -scores)
-        return np.asarray(np.abs(targets) * np.logaddexp(0, -away))
+        return np.asarray(document_weights * np.abs(targets) * np.logaddexp(0, -away))
 
 
 def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    other = data.labels[(data.labels != 0) & (data.labels != 1)]
+    lower = -1 if data.labels.min() == -1 else 0
+    other = data.labels[(data.labels != lower) & (data.labels != 1)]
     if len(other):
-        raise DataError(f"labels of logistic must be 0 or 1. Got {float(other[0]):g}.")
+        both = " beside -1" if lower else ""
+        raise DataError(
+            f"labels of logistic must be 0 and 1, or -1 and 1. Got {float(other[0]):g}{both}."
+        )
     return np.asarray(data.labels == 1)

@@ -75,7 +75,7 @@ class RecomputedForces(Forces):
         def task(query: int) -> None:
             rows = slice(offsets[query], offsets[query + 1])
             own = None if leaves is None else leaves[rows]
-            pushed = self._push_query(scores[rows], self._data.labels[rows], query, key, own)
+            pushed = self._push_query(scores[rows], rows, query, key, own)
             forces[rows], curvatures[rows] = weights[query] * pushed[0], weights[query] * pushed[1]
 
         run_chunks(task, self._data.n_queries, self._n_jobs)
@@ -83,12 +83,13 @@ class RecomputedForces(Forces):
     def _push_query(
         self,
         scores: Floats,
-        labels: NDArray[np.float32],
+        rows: slice,
         query: int,
         key: int,
         leaves: NDArray[np.int32] | None,
     ) -> tuple[Floats, Floats]:
         objective, n, sigma = self._objective, len(scores), self._objective.sigma
+        labels, of_documents = self._data.labels[rows], self._data.document_weights
         forces, curvatures, size = np.zeros(n), np.zeros(n), 0.0
         if n < 2 or labels.min() == labels.max():
             return forces, curvatures
@@ -108,6 +109,8 @@ class RecomputedForces(Forces):
             deltas[too_near] = 0.0
             away = z[:, None] - z[None, :]
             weight = np.abs(deltas) * np.sign(r[:, None] - r[None, :])
+            if of_documents is not None:
+                weight *= np.outer(of_documents[rows][order], of_documents[rows][order])
             if objective.normalise and z.min() != z.max():
                 weight = weight / (0.01 + np.abs(away))
             e = np.exp(np.clip(-sigma * away, -700, 700))

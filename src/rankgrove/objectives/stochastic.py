@@ -38,7 +38,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, Form, neighbour_factors
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
+from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective, refuse_document_weights
 from rankgrove.objectives.recomputed import warn_if_slow
 from rankgrove.objectives.weights import weigh_pairs
 from rankgrove.rules import option
@@ -303,6 +303,7 @@ class StochasticRank(Objective):
         return True
 
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+        refuse_document_weights(self, data)
         rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
         form = weigh_pairs(parse_metric(self.metric), rankings, None)
         if form is None:

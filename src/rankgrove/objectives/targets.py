@@ -29,8 +29,27 @@ class Targeted(Objective):
     def targets(self, data: Dataset) -> Floats:
         """What the forces pull towards, one per document."""
 
+    def weigh_targets(self, targets: Floats, document_weights: Floats) -> Floats:
+        """The targets of weighed documents, for objectives that weigh these and not the forces."""
+        return targets
+
+    def weigh_forces(
+        self,
+        document_weights: Floats,
+        offsets: NDArray[np.int64],
+        forces: Floats,
+        curvatures: Floats,
+    ) -> None:
+        """Multiply what each document adds to the cost by its weight."""
+        forces *= document_weights
+        curvatures *= document_weights
+
     def document_costs(
-        self, scores: Floats, targets: Floats, offsets: NDArray[np.int64]
+        self,
+        scores: Floats,
+        targets: Floats,
+        offsets: NDArray[np.int64],
+        document_weights: Floats,
     ) -> Floats | None:
         """The part of each document in the cost of its query; None where there is no cost."""
         return None
@@ -42,8 +61,12 @@ class Targeted(Objective):
 class _TargetForces(Forces):
     def __init__(self, objective: Targeted, data: Dataset, n_jobs: int | None, seed: int) -> None:
         self._objective, self._n_jobs, self._seed = objective, n_jobs, seed
+        self._document_weights = data.document_weights
+        targets = objective.targets(data)
+        if data.document_weights is not None:
+            targets = objective.weigh_targets(targets, data.document_weights)
         self._inputs = (
-            as_input(objective.targets(data), np.float64),
+            as_input(targets, np.float64),
             as_input(data.offsets, np.int64),
             as_input(data.query_weights, np.float64),
         )
@@ -63,8 +86,13 @@ class _TargetForces(Forces):
             )
 
         run_chunks(push, len(self._bounds) - 1, self._n_jobs)
+        if self._document_weights is not None:
+            offsets = self._inputs[1]
+            objective.weigh_forces(self._document_weights, offsets, forces, curvatures)
 
     def cost(self, scores: Floats) -> Floats | None:
         targets, offsets, weights = self._inputs
-        costs = self._objective.document_costs(scores, targets, offsets)
+        of_documents = self._document_weights
+        of_documents = np.ones(len(targets)) if of_documents is None else of_documents
+        costs = self._objective.document_costs(scores, targets, offsets, of_documents)
         return None if costs is None else np.add.reduceat(costs, offsets[:-1]) * weights
