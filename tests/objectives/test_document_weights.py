@@ -154,6 +154,10 @@ def test_training_on_weighed_documents_has_the_same_bits_for_any_threads_and_lea
     options = {"n_estimators": 20, "objective": "lambdamart", "min_samples_leaf": 5}
     fits = [Ranker(n_jobs=n, **options).fit(weighed).predict(data) for n in (1, 2, 4)]
     assert fits[0].tobytes() == fits[1].tobytes() == fits[2].tobytes()
+    arrays = Ranker(**options).fit(
+        data.features, noisy, group=data.group, document_weights=weighed.document_weights
+    )
+    assert arrays.predict(data).tobytes() == fits[0].tobytes()
     misled = Ranker(**options).fit(data.features, noisy, group=data.group).predict(data)
     value, misled_value = (evaluate(data, s, "ndcg@10")["ndcg@10"] for s in (fits[0], misled))
     assert value > misled_value

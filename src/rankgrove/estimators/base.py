@@ -130,6 +130,7 @@ class RankingEstimator(Estimator):
         resume: str | PathLike[str] | Model | None = None,
         base_model: BaseModel | None = None,
         preferences: Preferences | Iterable[Sequence[Any]] | None = None,
+        document_weights: ArrayLike | None = None,
     ) -> Self:
         """Train.
 
@@ -164,9 +165,12 @@ class RankingEstimator(Estimator):
             scores, or what has one as `predict`, as a network: the new model then needs its scores
             as `base_scores`.
         preferences
-            Pairs (better, worse) or (better, worse, probability) of rows to train by in place of
-            labels, which may be left out then; for networks, `rankmart` and `lambdamart`. They may
-            contradict each other.
+            Pairs (better, worse), (better, worse, probability) or (better, worse, probability,
+            weight) of rows to train by in place of labels, which may be left out then; for
+            networks, `rankmart` and `lambdamart`. They may contradict each other.
+        document_weights
+            One per row: how much its part of the cost counts. A pair counts the product of the two.
+            Metrics of validation sets have no use for them.
 
         A warning says so where nothing can be learned: labels are equal in every query, or trees
         find no split from the start. Every document then has the same score, or the one that an
@@ -181,6 +185,7 @@ class RankingEstimator(Estimator):
         train = as_dataset(
             X, _labels_of(X, y, preferences), qid=qid, group=group, weights=sample_weight,
             base_scores=base_scores, split_queries=split_queries,
+            document_weights=document_weights,
         )  # fmt: skip
         options = {} if resume is None else {"resume": resume}
         run = self._start(
