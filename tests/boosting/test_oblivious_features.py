@@ -7,7 +7,6 @@ from boosting.samples import bits, make_data, train
 from boosting.test_constraints import bumpy_data, sweep
 from rankgrove import Model, Ranker
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.training.trees import make_model
 from rankgrove.trees.ensemble import NO_SET
 from rankgrove.trees.predict import Scorer
 
@@ -25,12 +24,12 @@ def test_scores_of_oblivious_trees_are_monotone_in_a_constrained_feature(sign, m
     data = bumpy_data(n=600, missing=missing)
     size = {**SIZE, "learning_rate": 0.3, **options}
     run = train(data, **size, monotone={0: sign})
-    model = make_model(run, len(run.trees))
+    model = run.make_model(run.n_steps)
     steps = np.diff(sweep(model, data, 0), axis=0) * sign
     assert steps.min() >= 0
     assert steps.max() > 0
     free = train(data, **size)
-    steps = np.diff(sweep(make_model(free, len(free.trees)), data, 0), axis=0)
+    steps = np.diff(sweep(free.make_model(free.n_steps), data, 0), axis=0)
     assert steps.min() < 0 < steps.max()
 
 
@@ -78,7 +77,7 @@ def test_categories_rank_better_as_categories_than_as_numbers():
 @pytest.fixture(scope="module")
 def model():
     run = train(category_data(), **SIZE, monotone={0: 1, 2: -1}, categorical=[5])
-    return make_model(run, len(run.trees)), run
+    return run.make_model(run.n_steps), run
 
 
 def test_scores_are_those_of_training_by_bits_of_the_leaf_and_document_by_document(model):
@@ -121,7 +120,7 @@ def test_any_number_of_threads_gives_the_same_bits():
         train(category_data(), n_jobs=n, **SIZE, monotone={0: 1}, categorical=[5])
         for n in (1, 2, 4)
     ]
-    assert bits(runs[0].ensemble) == bits(runs[1].ensemble) == bits(runs[2].ensemble)
+    assert bits(runs[0]) == bits(runs[1]) == bits(runs[2])
 
 
 def test_default_ranker_takes_both_and_says_oblivious():

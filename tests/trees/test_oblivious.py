@@ -289,8 +289,8 @@ def test_depth_of_oblivious_trees_is_six_unless_told():
     options = Parameters(grower="oblivious", max_depth=3, max_leaves=5).resolve(1000).trees
     assert (options.max_depth, options.max_leaves) == (3, 8)
     data = make_data()
-    assert bits(train(data, grower="oblivious").ensemble) == bits(
-        train(data, grower="oblivious", max_depth=6).ensemble
+    assert bits(train(data, grower="oblivious")) == bits(
+        train(data, grower="oblivious", max_depth=6)
     )
 
 
@@ -435,7 +435,7 @@ def test_noise_in_the_gains_of_one_feature_has_nothing_to_decide(grower):
     for seed in range(4):
         options = {"grower": grower, "max_depth": 3, "random_state": seed}
         noisy = train(data, split_noise=1e3, **options)
-        assert bits(noisy.ensemble) == bits(train(data, **options).ensemble)
+        assert bits(noisy) == bits(train(data, **options))
 
 
 @pytest.mark.parametrize("grower", ["leafwise", "oblivious"])
@@ -472,7 +472,7 @@ def test_split_noise_is_in_units_of_chance_and_fades_with_the_trees():
     forces, curvatures = rng.normal(size=data.n_documents), rng.random(data.n_documents)
     rows = np.arange(0, data.n_documents, 3, dtype=np.int32)
     by_chance = np.mean(forces[rows] ** 2) / np.mean(curvatures[rows])
-    found = [run._split_noise(forces, curvatures, rows, at) for at in range(100)]
+    found = [run.trainer._split_noise(forces, curvatures, rows, at) for at in range(100)]
     for at, (scale, _) in enumerate(found):
         fade = 1 / (1 + np.exp(0.2 * at) / len(rows))
         assert scale == pytest.approx(0.5 * fade * np.sqrt(by_chance), rel=1e-12)
@@ -482,8 +482,8 @@ def test_split_noise_is_in_units_of_chance_and_fades_with_the_trees():
     half = round(np.log(len(rows)) / 0.2)
     assert scales[half] == pytest.approx(0.25 * np.sqrt(by_chance), rel=0.1)
     assert len({key for _, key in found}) == 100
-    assert run._split_noise(forces, curvatures, rows, 10**6)[0] < 1e-280
-    assert run._split_noise(forces, np.zeros_like(forces), rows, 0)[0] == 0
+    assert run.trainer._split_noise(forces, curvatures, rows, 10**6)[0] < 1e-280
+    assert run.trainer._split_noise(forces, np.zeros_like(forces), rows, 0)[0] == 0
 
 
 @pytest.mark.parametrize("grower", ["leafwise", "depthwise", "oblivious"])
@@ -491,10 +491,8 @@ def test_training_with_split_noise_has_the_same_bits_on_any_number_of_threads(gr
     data = make_data(missing=0.2, n_features=20)
     options = {"grower": grower, "max_depth": 3, "n_estimators": 4}
     plain = train(data, split_noise=0.0, **options)
-    assert (bits(train(data, **options).ensemble) == bits(plain.ensemble)) is (
-        grower != "oblivious"
-    )
+    assert (bits(train(data, **options)) == bits(plain)) is (grower != "oblivious")
     one, two, three = (train(data, split_noise=5.0, n_jobs=n, **options) for n in (1, 2, 3))
-    assert bits(one.ensemble) == bits(two.ensemble) == bits(three.ensemble)
+    assert bits(one) == bits(two) == bits(three)
     other = train(data, split_noise=5.0, random_state=1, **options)
-    assert len({str(bits(run.ensemble)) for run in (one, other, plain)}) == 3
+    assert len({str(bits(run)) for run in (one, other, plain)}) == 3
