@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
-from rankgrove.trees.binning import BinnedMatrix, Bins
+from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.exchange import Peers, add_up
 from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
@@ -43,6 +43,7 @@ from rankgrove.trees.team import (
     TICKET,
     TOTAL,
     Growing,
+    Level,
     Settings,
 )
 
@@ -156,8 +157,7 @@ class Grower:
             kept_rows=kept_rows if peers is None else -1,
         )
         self.cycles = np.zeros((self.n_jobs, N_CYCLES), dtype=np.int64)
-        oblivious = options.grower == "oblivious"
-        self._level = np.empty((self.n_jobs, 2, 256, 16)) if oblivious else None
+        self._level = self._allocate_level() if options.grower == "oblivious" else None
         pending = np.empty((options.max_leaves, N_PENDING_INTS), dtype=np.int64)
         self._pending = None if peers is None else pending
         self._state = self._allocate()
@@ -174,7 +174,6 @@ class Grower:
             n_kept = matrix.n_rows // (self._settings.kept_rows + 1) + 1
             n_histograms = min(max_leaves, n_kept) + 1
         n_parts = -(-matrix.n_rows // self._settings.part_rows) + 16
-        n_ordered = 1 if self._level is None else 16 * n_blocks
         none = as_input([], np.int64)
         return Growing(
             packed=none,
@@ -197,8 +196,6 @@ class Grower:
             block_gains=np.empty((n_blocks, 2, 2)),
             block_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
-            tree_orders=np.zeros((n_ordered, 256), dtype=np.int64),
-            n_ordered=np.zeros(n_ordered, dtype=np.int64),
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
             codes=np.empty((n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
             scratch=np.empty((n_jobs, 256, 16), dtype=np.int64),
@@ -207,6 +204,16 @@ class Grower:
             scan_ints=np.empty((n_jobs, 5, 16), dtype=np.int64),
             orders=np.empty((n_jobs, 256), dtype=np.int64),
             cycles=self.cycles,
+        )
+
+    def _allocate_level(self) -> Level:
+        has_categories = bool(np.any(self._layout.block_kinds == CATEGORICAL))
+        has_orders = self._settings.has_monotone or has_categories
+        n_places = 16 * self.matrix.n_blocks
+        return Level(
+            gains=np.empty((self.n_jobs, 2, 256, 16)),
+            orders=np.zeros((n_places, 256), dtype=np.int64) if has_orders else None,
+            n_ordered=np.zeros(n_places, dtype=np.int64) if has_orders else None,
         )
 
     def grow(

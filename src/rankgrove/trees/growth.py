@@ -198,20 +198,6 @@ def _subtract_block(g, layout, slot, block, histogram):
 
 
 @kernel
-def _search_block(g, layout, settings, side, at, recount, block, histogram, worker):
-    """Search a block of a node; the best cut is kept with its codes and what goes left."""
-    counts = g.histograms[g.free[g.team[N_FREE] - 1], block] if recount else histogram
-    key = mix(np.uint64(g.team[KEY]) + np.uint64(at))
-    gains = g.block_gains[block, side]
-    gains[0], gains[1] = search_block(
-        histogram, counts, recount, block, g.nodes[at, TOTAL], g.nodes[at, COUNT],
-        g.side_rules[side], g.node_floats[at, LOW:], settings.has_monotone, layout, g.allowed, key,
-        g.scan_gains[worker], g.scan_ints[worker], g.orders[worker], g.block_cuts[block, side],
-        g.block_tables[block, side]
-    )  # fmt: skip
-
-
-@kernel
 def _do_block(g, layout, settings, recount, block, worker, pending):
     """Search one block of two children, or of the root; or of one again, with its rows counted.
 
@@ -237,7 +223,15 @@ def _do_block(g, layout, settings, recount, block, worker, pending):
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
         if g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]:
-            _search_block(g, layout, settings, side, at, recount, block, histogram, worker)
+            counts = g.histograms[g.free[team[N_FREE] - 1], block] if recount else histogram
+            key = mix(np.uint64(team[KEY]) + np.uint64(at))
+            gains = g.block_gains[block, side]
+            gains[0], gains[1] = search_block(
+                histogram, counts, recount, block, g.nodes[at, TOTAL], g.nodes[at, COUNT],
+                g.side_rules[side], g.node_floats[at, LOW:], settings.has_monotone, layout,
+                g.allowed, key, g.scan_gains[worker], g.scan_ints[worker], g.orders[worker],
+                g.block_cuts[block, side], g.block_tables[block, side]
+            )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
 
 
@@ -246,10 +240,11 @@ def _do_sums(g, layout, step, block, worker, pending):
     """Finish one block of what is searched later, or count its rows."""
     team, at = g.team, g.team[SUMMED]
     clock = cycles()
-    if step == COUNT_ROWS:
-        _count_block(g, layout, at, block)
-    elif pending is not None:
-        _finish_block(g, layout, at, True, block, g.histograms[team[SUM_SLOT], block])
+    if pending is not None:
+        if step == COUNT_ROWS:
+            _count_block(g, layout, at, block)
+        else:
+            _finish_block(g, layout, at, True, block, g.histograms[team[SUM_SLOT], block])
     else:
         slot = g.nodes[at, SLOT]
         histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
@@ -259,22 +254,9 @@ def _do_sums(g, layout, step, block, worker, pending):
 
 
 @kernel
-def _add_node(g, layout, settings, at, gains, block, histogram, worker):
-    """Add to the gains of all cuts of a block what they gain in one node of a level."""
-    total, rules = g.nodes[at, TOTAL], g.scan_rules[worker]
-    node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
-    if at == 0:
-        order_categories(histogram, block, layout, rules, g.tree_orders, g.n_ordered)
-    add_gains(
-        histogram, block, layout, total, rules, g.node_floats[at, LOW:], settings.has_monotone,
-        g.tree_orders, g.n_ordered, g.scan_ints[worker, 0], gains
-    )  # fmt: skip
-
-
-@kernel
 def _do_level(g, layout, settings, level, block, worker, pending):
     """Search one block of all nodes of a level for the cut that gains most in all of them."""
-    team, gains = g.team, level[worker]
+    team, gains, rules = g.team, level.gains[worker], g.scan_rules[worker]
     if pending is not None:
         for i in range(team[N_PENDING]):
             slot = pending[i, PENDING_SLOT]
@@ -286,7 +268,8 @@ def _do_level(g, layout, settings, level, block, worker, pending):
     before = 0.0
     for at in range(team[N_SPLITS], team[LEVEL_END]):
         clock = cycles()
-        before += own_term(g.nodes[at, TOTAL], g.rules[L2])
+        total = g.nodes[at, TOTAL]
+        before += own_term(total, g.rules[L2])
         if g.nodes[at, COUNT] < 2 * g.rules[FEWEST]:
             continue
         slot = g.nodes[at, SLOT]
@@ -295,13 +278,20 @@ def _do_level(g, layout, settings, level, block, worker, pending):
             _finish_block(g, layout, at, slot >= 0, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        _add_node(g, layout, settings, at, gains, block, histogram, worker)
+        node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
+        if at == 0:
+            order_categories(histogram, block, layout, rules, level.orders, level.n_ordered)
+        add_gains(
+            histogram, block, layout, total, rules, g.node_floats[at, LOW:], settings.has_monotone,
+            level.orders, level.n_ordered, g.scan_ints[worker, 0], gains
+        )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
     key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
     best = g.block_gains[block, 0]
     best[0], best[1] = best_of_gains(
-        gains, before, block, layout, g.allowed, g.rules[NOISE], key, g.tree_orders, g.n_ordered,
-        g.scan_gains[worker], g.scan_ints[worker], g.block_cuts[block, 0], g.block_tables[block, 0]
+        gains, before, block, layout, g.allowed, g.rules[NOISE], key, level.orders,
+        level.n_ordered, g.scan_gains[worker], g.scan_ints[worker], g.block_cuts[block, 0],
+        g.block_tables[block, 0]
     )  # fmt: skip
 
 
@@ -317,13 +307,9 @@ def _take(team):
 
 
 @kernel
-def _plan_step(g, layout, settings, unit, level, pending):
-    """Plan the step that follows the one that is done: the number of its tasks."""
+def _begin_step(g, layout, step):
+    """Begin a step that is planned: the number of its tasks."""
     team = g.team
-    if level is None:
-        step = next_of_leaves(g, layout, settings, unit, pending)
-    else:
-        step = next_of_level(g, layout, settings, unit, pending)
     if step in (SUM, DIVIDE, PUT_BACK):
         for worker in range(len(g.cycles)):
             team[HAS_SUMMED + worker] = 0
@@ -334,27 +320,17 @@ def _plan_step(g, layout, settings, unit, level, pending):
 
 
 @kernel
-def _do_task(g, layout, settings, task, worker, level, pending):
-    step = g.team[STEP]
-    if step in (SUM, DIVIDE, PUT_BACK):
-        _do_part(g, layout, step, task, worker)
-    elif step in (FINISH, COUNT_ROWS):
-        _do_sums(g, layout, step, task, worker, pending)
-    elif level is not None:
-        _do_level(g, layout, settings, level, task, worker, pending)
-    else:
-        _do_block(g, layout, settings, step == RECOUNT, task, worker, pending)
-
-
-@kernel
 def grow(g, layout, settings, worker, unit, level, pending):
     """Lead a team that grows a tree, as worker 0, or help it.
 
-    `unit` is what gains are counted in. `level` is scratch for the gains of all cuts of a block,
-    one per thread, for oblivious trees, and None for others; `pending` is where sums are noted that
-    several growers are to add up, and None for one: then what they take is not compiled. The root
-    is the first node. OUT: nodes, splits, tables, and the number of splits in `team`; the step is
-    OVER, or REDUCE if threads are to come back when `pending` has been added up.
+    `unit` is what gains are counted in. `level` is what oblivious trees need, and None for others;
+    `pending` is where sums are noted that several growers are to add up, and None for one: then
+    what they take is not compiled. The root is the first node. OUT: nodes, splits, tables, and the
+    number of splits in `team`; the step is OVER, or REDUCE if threads are to come back when
+    `pending` has been added up.
+
+    Steps and tasks are called from here, not by a kernel in between: the compiler goes over all
+    that a kernel calls once more for the kernel.
     """
     team = g.team
     n_tasks = 0
@@ -362,9 +338,13 @@ def grow(g, layout, settings, worker, unit, level, pending):
     while not atomic_load(team, LEAVE):
         task = _take(team)
         if task < 0 and worker == 0 and atomic_load(team, DONE) == n_tasks:
-            n_tasks = _plan_step(g, layout, settings, unit, level, pending)
+            if level is None:
+                step = next_of_leaves(g, layout, settings, unit, pending)
+            else:
+                step = next_of_level(g, layout, settings, unit, pending)
+            n_tasks = _begin_step(g, layout, step)
             atomic_store(team, DONE, 0)
-            if team[STEP] in (REDUCE, OVER):
+            if step in (REDUCE, OVER):
                 atomic_store(team, LEAVE, 1)
             elif n_tasks > 0:
                 # The first task is the leader's.
@@ -372,7 +352,18 @@ def grow(g, layout, settings, worker, unit, level, pending):
                 atomic_store(team, TICKET, (n_tasks << _TICKET_BITS) + 1)
         if task >= 0:
             looks = 0
-            _do_task(g, layout, settings, task, worker, level, pending)
+            step = team[STEP]
+            if step in (SUM, DIVIDE, PUT_BACK):
+                _do_part(g, layout, step, task, worker)
+            elif level is not None:
+                if step == FINISH:
+                    _do_sums(g, layout, step, task, worker, pending)
+                else:
+                    _do_level(g, layout, settings, level, task, worker, pending)
+            elif pending is not None and step in (FINISH, COUNT_ROWS):
+                _do_sums(g, layout, step, task, worker, pending)
+            else:
+                _do_block(g, layout, settings, step == RECOUNT, task, worker, pending)
             atomic_add(team, DONE, 1)
         else:
             pause()

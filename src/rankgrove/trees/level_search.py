@@ -5,6 +5,8 @@ leaves a light child, or where it breaks the sign of a monotone feature: the cut
 the same, and bounds keep the children's values in order.
 
 Categories are sorted once for a tree, by the sums of all its rows: every level has the same.
+`orders` and `n_ordered` are None where no feature is monotone or has categories: then what these
+take is not compiled.
 """
 
 # mypy: disable-error-code="assignment"
@@ -35,13 +37,14 @@ from rankgrove.trees.search import (
 @kernel
 def order_categories(histogram, block, layout, rules, orders, n_ordered):
     """Sort the categories of a block's features by the histogram of the root."""
-    for f in range(16):
-        place = block * 16 + f
-        feature = layout.features[place]
-        if feature >= 0 and layout.kinds[feature] == CATEGORICAL:
-            n_ordered[place] = sort_categories(
-                histogram, f, layout.n_bins[feature], rules, orders[place]
-            )
+    if orders is not None:
+        for f in range(16):
+            place = block * 16 + f
+            feature = layout.features[place]
+            if feature >= 0 and layout.kinds[feature] == CATEGORICAL:
+                n_ordered[place] = sort_categories(
+                    histogram, f, layout.n_bins[feature], rules, orders[place]
+                )
 
 
 @kernel
@@ -103,7 +106,7 @@ def add_gains(
     histogram, block, layout, total, rules, bounds, has_monotone, orders, n_ordered, sums, gains
 ):  # fmt: skip
     """Add to the gains of all cuts of a block what they gain in one node."""
-    if has_monotone or layout.block_kinds[block] == CATEGORICAL:
+    if orders is not None and (has_monotone or layout.block_kinds[block] == CATEGORICAL):
         _scan_carefully(
             histogram, block, layout, total, rules, bounds, orders, n_ordered, gains
         )  # fmt: skip
@@ -144,10 +147,10 @@ def best_of_gains(
     place = out[0]
     if place >= 0:
         feature = layout.features[place]
-        if layout.kinds[feature] == CATEGORICAL:
+        if orders is not None:
             fill_table(out[1], out[2], orders[place], n_ordered[place], table)
         else:
-            fill_table(out[1], out[2], orders[0], 0, table)
+            fill_table(out[1], out[2], None, 0, table)
         if layout.kinds[feature] == PLAIN:
             table[255] = 2 * (out[1] + 1) >= layout.n_bins[feature]
     return shown, gain

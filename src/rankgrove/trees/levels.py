@@ -10,6 +10,7 @@ from rankgrove.trees.search import MAX_DEPTH, sum_left
 from rankgrove.trees.steps import (
     add_pending,
     begin,
+    copy_table,
     cut_into_parts,
     free_slot,
     give_slots,
@@ -67,7 +68,7 @@ def _set_level(g, layout, unit):
         g.node_floats[at, GAIN] = gain
         g.nodes[at, PLACE] = g.nodes[first, PLACE]
         g.nodes[at, BIN] = g.nodes[first, BIN]
-        g.tables[at] = g.tables[first]
+        copy_table(g.tables[first], g.tables[at])
     return gain > 0.0
 
 

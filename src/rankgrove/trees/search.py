@@ -270,7 +270,7 @@ def fill_table(bin_, kind, order, n, table):
     if kind < RISING:
         table[: bin_ + 1] = 1
         table[255] = kind == MISSING_LEFT
-    else:
+    elif order is not None:
         for i in range(bin_ + 1):
             table[order[i] if kind == RISING else order[n - 1 - i]] = 1
 

@@ -116,6 +116,16 @@ def release(team, nodes, node_floats, free, kept_rows):
 
 
 @kernel
+def copy_table(table, out):
+    """Copy which codes go left.
+
+    A loop, as `out[:] = table` takes seconds to compile: it brings the text of an error of shapes.
+    """
+    for code in range(256):
+        out[code] = table[code]
+
+
+@kernel
 def set_cut(g, side, at, own, features, unit):
     """Give a node the best of the cuts that were found in its blocks; `own` is its own term."""
     node = g.nodes[at]
@@ -133,7 +143,7 @@ def set_cut(g, side, at, own, features, unit):
         gain = g.block_gains[best_block, side, 1]
         node[BIN] = g.block_cuts[best_block, side, 1]
         node[LEFT_TOTAL] = g.block_cuts[best_block, side, 2]
-        g.tables[at] = g.block_tables[best_block, side]
+        copy_table(g.block_tables[best_block, side], g.tables[at])
     # A gain in the last digits of its own terms is none.
     g.node_floats[at, GAIN] = (gain - own) * unit if gain > own * (1.0 + 1e-12) else 0.0
 
@@ -168,8 +178,9 @@ def make_children(g, at, n_left):
         nodes[child, SLOT] = -1
         nodes[child, PLACE] = -1
         nodes[child, LEFT] = 0
-        g.node_floats[child] = g.node_floats[at]
         g.node_floats[child, GAIN] = 0.0
+        g.node_floats[child, LOW] = g.node_floats[at, LOW]
+        g.node_floats[child, HIGH] = g.node_floats[at, HIGH]
     g.splits[split] = at
     g.team[N_SPLITS] += 1
 

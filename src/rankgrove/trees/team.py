@@ -79,9 +79,6 @@ class Growing(NamedTuple):
         Of the two nodes that are searched: their rules, and the best cut of each block: what it is
         compared by and its gain; the place of its feature, the bin and the packed sum that goes
         left; and which codes do.
-    tree_orders, n_ordered
-        Of an oblivious tree: the categories of each feature in the order in which cuts take them,
-        and how many there are.
     team
         What threads tell each other.
     codes, scratch, scan_rules, scan_gains, scan_ints, orders, cycles
@@ -109,8 +106,6 @@ class Growing(NamedTuple):
     block_gains: NDArray[np.float64]
     block_cuts: NDArray[np.int64]
     block_tables: NDArray[np.uint8]
-    tree_orders: NDArray[np.int64]
-    n_ordered: NDArray[np.int64]
     team: NDArray[np.int64]
     codes: NDArray[np.uint64]
     scratch: NDArray[np.int64]
@@ -119,6 +114,23 @@ class Growing(NamedTuple):
     scan_ints: NDArray[np.int64]
     orders: NDArray[np.int64]
     cycles: NDArray[np.int64]
+
+
+class Level(NamedTuple):
+    """What only oblivious trees need.
+
+    Attributes
+    ----------
+    gains
+        For each thread, those of all cuts of a block.
+    orders, n_ordered
+        The categories of each feature in the order in which cuts take them, and how many there are;
+        None where no feature is monotone or has categories.
+    """
+
+    gains: NDArray[np.float64]
+    orders: NDArray[np.int64] | None
+    n_ordered: NDArray[np.int64] | None
 
 
 class Settings(NamedTuple):
