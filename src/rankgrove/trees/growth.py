@@ -190,11 +190,11 @@ def _count_block(g, layout, at, block):
 
 
 @kernel
-def _subtract_block(g, layout, slot, block, histogram):
+def _subtract_block(histograms, block_bins, slot, block, histogram):
     """Take a child's sums from those of its parent, which become its sibling's."""
     if slot >= 0:
-        whole = g.histograms[slot, block].reshape(4096)
-        subtract(whole, histogram.reshape(4096), layout.block_bins[block] * 16)
+        whole = histograms[slot, block].reshape(4096)
+        subtract(whole, histogram.reshape(4096), block_bins[block] * 16)
 
 
 @kernel
@@ -219,7 +219,8 @@ def _do_block(g, layout, settings, recount, block, worker, pending):
             if recount:
                 _count_block(g, layout, at, block)
         if side == 0 and team[OTHER] >= 0:
-            _subtract_block(g, layout, g.nodes[team[OTHER], SLOT], block, histogram)
+            sibling = g.nodes[team[OTHER], SLOT]
+            _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
         if g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]:
@@ -249,7 +250,8 @@ def _do_sums(g, layout, step, block, worker, pending):
         slot = g.nodes[at, SLOT]
         histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
         _finish_block(g, layout, at, team[SUM_SIDE] != NEITHER, block, histogram)
-        _subtract_block(g, layout, g.nodes[team[OTHER], SLOT], block, histogram)
+        sibling = g.nodes[team[OTHER], SLOT]
+        _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
     g.cycles[worker, SUMMING] += cycles() - clock
 
 
@@ -262,7 +264,8 @@ def _do_level(g, layout, settings, level, block, worker, pending):
             slot = pending[i, PENDING_SLOT]
             if slot >= 0:
                 parent = g.nodes[pending[i, PENDING_NODE], SLOT]
-                _subtract_block(g, layout, parent, block, g.histograms[slot, block])
+                histogram = g.histograms[slot, block]
+                _subtract_block(g.histograms, layout.block_bins, parent, block, histogram)
     n_kinds = 1 if layout.block_kinds[block] == PLAIN else 2
     gains[:n_kinds, : layout.block_bins[block]] = 0.0
     before = 0.0
@@ -307,16 +310,15 @@ def _take(team):
 
 
 @kernel
-def _begin_step(g, layout, step):
+def _begin_step(team, n_threads, n_blocks, step):
     """Begin a step that is planned: the number of its tasks."""
-    team = g.team
     if step in (SUM, DIVIDE, PUT_BACK):
-        for worker in range(len(g.cycles)):
+        for worker in range(n_threads):
             team[HAS_SUMMED + worker] = 0
     team[STEP] = step
     if step in (REDUCE, OVER):
         return 0
-    return team[N_PARTS] if step in (SUM, DIVIDE, PUT_BACK) else len(layout.block_bins)
+    return team[N_PARTS] if step in (SUM, DIVIDE, PUT_BACK) else n_blocks
 
 
 @kernel
@@ -342,7 +344,7 @@ def grow(g, layout, settings, worker, unit, level, pending):
                 step = next_of_leaves(g, layout, settings, unit, pending)
             else:
                 step = next_of_level(g, layout, settings, unit, pending)
-            n_tasks = _begin_step(g, layout, step)
+            n_tasks = _begin_step(team, len(g.cycles), len(layout.block_bins), step)
             atomic_store(team, DONE, 0)
             if step in (REDUCE, OVER):
                 atomic_store(team, LEAVE, 1)

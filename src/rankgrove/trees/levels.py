@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from rankgrove._jit import kernel
-from rankgrove.trees.search import MAX_DEPTH, sum_left
+from rankgrove.trees.search import L2, MAX_DEPTH, sum_left
 from rankgrove.trees.steps import (
     add_pending,
     begin,
@@ -97,12 +97,14 @@ def _after_division(g, layout, settings, pending):
     team, at = g.team, g.team[NODE]
     node = g.nodes[at]
     n_left, left_total = place_parts(team, node, g.parts)
-    make_children(g, at, n_left)
+    make_children(team, g.nodes, g.node_floats, g.splits, at, n_left)
     if pending is None:
         if team[SUMS_LEFT]:
             node[LEFT_TOTAL] = left_total
-        set_children(g, at, n_left, layout.signs[layout.features[node[PLACE]]])
-        plan_sums_by_rows(g, settings, node[DEPTH] + 1 < g.rules[MAX_DEPTH])
+        sign = layout.signs[layout.features[node[PLACE]]]
+        set_children(g.nodes, g.node_floats, g.rules[L2], at, n_left, sign)
+        wanted = node[DEPTH] + 1 < g.rules[MAX_DEPTH]
+        plan_sums_by_rows(team, g.nodes, g.free, g.rules, settings, wanted)
     else:
         add_pending(
             team, pending, -1 if team[SUM_SIDE] == NEITHER else team[SUM_SLOT], at, n_left,
@@ -120,7 +122,8 @@ def _take_children(g, layout, pending):
         if g.nodes[at, SLOT] < 0:
             g.nodes[at, LEFT_TOTAL] = pending[i, PENDING_TOTAL]
         sign = layout.signs[layout.features[g.nodes[at, PLACE]]]
-        set_children(g, at, pending[i, PENDING_COUNT], sign)
+        n_left = pending[i, PENDING_COUNT]
+        set_children(g.nodes, g.node_floats, g.rules[L2], at, n_left, sign)
 
 
 @kernel
@@ -134,8 +137,8 @@ def _next_of_nodes(g, layout, settings, pending):
             return DIVIDE
         # Without rows, and so are its children.
         nodes[at, LEFT_TOTAL] = 0
-        make_children(g, at, 0)
-        set_children(g, at, 0, 0.0)
+        make_children(team, nodes, g.node_floats, g.splits, at, 0)
+        set_children(nodes, g.node_floats, g.rules[L2], at, 0, 0.0)
     team[LEVEL_END] = 2 * team[LEVEL_END] + 1
     if pending is not None:
         team[DUE] = SEARCH_LEVEL

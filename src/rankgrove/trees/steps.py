@@ -165,9 +165,9 @@ def place_parts(team, node, parts):
 
 
 @kernel
-def make_children(g, at, n_left):
+def make_children(team, nodes, node_floats, splits, at, n_left):
     """Two new nodes, of which so many rows go left here; their sums are not set."""
-    node, nodes, split = g.nodes[at], g.nodes, g.team[N_SPLITS]
+    node, split = nodes[at], team[N_SPLITS]
     node[LEFT] = 2 * split + 1
     middle = node[START] + n_left
     for side in range(2):
@@ -178,73 +178,72 @@ def make_children(g, at, n_left):
         nodes[child, SLOT] = -1
         nodes[child, PLACE] = -1
         nodes[child, LEFT] = 0
-        g.node_floats[child, GAIN] = 0.0
-        g.node_floats[child, LOW] = g.node_floats[at, LOW]
-        g.node_floats[child, HIGH] = g.node_floats[at, HIGH]
-    g.splits[split] = at
-    g.team[N_SPLITS] += 1
+        node_floats[child, GAIN] = 0.0
+        node_floats[child, LOW] = node_floats[at, LOW]
+        node_floats[child, HIGH] = node_floats[at, HIGH]
+    splits[split] = at
+    team[N_SPLITS] += 1
 
 
 @kernel
-def _bound_children(g, at, lower, upper):
+def _bound_children(nodes, node_floats, l2, at, lower, upper):
     """Part the values of two children by a monotone cut, half-way between the two.
 
     One cut for a whole level may leave them in the wrong order in some nodes: there both have the
     value of their parent. Or it may leave a child without rows: that one has the bound of its
     parent on its side, if there is one, and its sibling is free.
     """
-    low, high, l2 = g.node_floats[at, LOW], g.node_floats[at, HIGH], g.rules[L2]
-    if g.nodes[lower, COUNT] == 0 and low > -np.inf:
-        g.node_floats[lower, HIGH] = low
+    low, high = node_floats[at, LOW], node_floats[at, HIGH]
+    if nodes[lower, COUNT] == 0 and low > -np.inf:
+        node_floats[lower, HIGH] = low
         return
-    if g.nodes[upper, COUNT] == 0 and high < np.inf:
-        g.node_floats[upper, LOW] = high
+    if nodes[upper, COUNT] == 0 and high < np.inf:
+        node_floats[upper, LOW] = high
         return
-    below = value_between(g.nodes[lower, TOTAL], l2, low, high)
-    above = value_between(g.nodes[upper, TOTAL], l2, low, high)
+    below = value_between(nodes[lower, TOTAL], l2, low, high)
+    above = value_between(nodes[upper, TOTAL], l2, low, high)
     border = 0.0 + below / 2 + above / 2
     if below > above:
-        border = value_between(g.nodes[at, TOTAL], l2, low, high)
-    g.node_floats[lower, HIGH] = border
-    g.node_floats[upper, LOW] = border
+        border = value_between(nodes[at, TOTAL], l2, low, high)
+    node_floats[lower, HIGH] = border
+    node_floats[upper, LOW] = border
 
 
 @kernel
-def set_children(g, at, n_left, sign):
+def set_children(nodes, node_floats, l2, at, n_left, sign):
     """The sums of two children, of which so many rows of all went left, and their bounds."""
-    node, nodes = g.nodes[at], g.nodes
+    node = nodes[at]
     left, right = node[LEFT], node[LEFT] + 1
     nodes[left, COUNT] = n_left
     nodes[left, TOTAL] = node[LEFT_TOTAL]
     nodes[right, COUNT] = node[COUNT] - n_left
     nodes[right, TOTAL] = node[TOTAL] - node[LEFT_TOTAL]
     if sign > 0:
-        _bound_children(g, at, left, right)
+        _bound_children(nodes, node_floats, l2, at, left, right)
     elif sign < 0:
-        _bound_children(g, at, right, left)
+        _bound_children(nodes, node_floats, l2, at, right, left)
 
 
 @kernel
-def plan_sums_by_rows(g, settings, wanted):
+def plan_sums_by_rows(team, nodes, free, rules, settings, wanted):
     """Which child is summed, how, and where: the one with fewer rows; or none, if none is wanted.
 
     Its histogram is new, if it has enough rows; the larger one's is in the parent's place.
     """
-    team, nodes = g.team, g.nodes
     left = nodes[team[NODE], LEFT]
     right = left + 1
     slot = nodes[team[NODE], SLOT]
     team[SUM_SIDE] = NEITHER
     team[SUMMED] = -1
     team[OTHER] = -1
-    if not wanted or max(nodes[left, COUNT], nodes[right, COUNT]) < 2 * g.rules[FEWEST]:
-        free_slot(team, g.free, slot)
+    if not wanted or max(nodes[left, COUNT], nodes[right, COUNT]) < 2 * rules[FEWEST]:
+        free_slot(team, free, slot)
         return
     side = LEFT_SIDE if nodes[left, COUNT] <= nodes[right, COUNT] else RIGHT_SIDE
     small, large = (left, right) if side == LEFT_SIDE else (right, left)
     nodes[large, SLOT] = slot
     if nodes[small, COUNT] > settings.kept_rows:
-        nodes[small, SLOT] = take_slot(team, g.free)
+        nodes[small, SLOT] = take_slot(team, free)
     team[SUMMED] = small
     team[OTHER] = large
     if nodes[small, END] - nodes[small, START] > settings.few_rows:
@@ -303,13 +302,13 @@ def take_root(g, pending):
 
 
 @kernel
-def _set_rules(g):
+def _set_rules(team, nodes, rules, side_rules):
     """The rules for the nodes that are searched."""
     for side in range(2):
-        at = g.team[OTHER] if side else g.team[SUMMED]
+        at = team[OTHER] if side else team[SUMMED]
         if at >= 0:
-            curvature = np.float64(g.nodes[at, TOTAL] & 0xFFFFFFFF)
-            node_rules(g.rules, curvature, g.nodes[at, COUNT], g.side_rules[side])
+            curvature = np.float64(nodes[at, TOTAL] & 0xFFFFFFFF)
+            node_rules(rules, curvature, nodes[at, COUNT], side_rules[side])
 
 
 @kernel
@@ -329,9 +328,9 @@ def _node_to_split(nodes, node_floats, n_nodes, best_first):
 
 
 @kernel
-def _wants_children(g, settings, n_splits, depth):
+def _wants_children(rules, settings, n_splits, depth):
     """Whether children at this depth, after so many splits, may be split themselves."""
-    return n_splits + 1 < settings.max_leaves and depth < g.rules[MAX_DEPTH]
+    return n_splits + 1 < settings.max_leaves and depth < rules[MAX_DEPTH]
 
 
 @kernel
@@ -346,7 +345,7 @@ def _choose(g, settings, pending):
     team[NODE] = at
     team[SUM_SIDE] = NEITHER
     if pending is not None:
-        wanted = _wants_children(g, settings, team[N_SPLITS] + 1, nodes[at, DEPTH] + 1)
+        wanted = _wants_children(g.rules, settings, team[N_SPLITS] + 1, nodes[at, DEPTH] + 1)
         plan_sums_by_curvature(g, at, wanted)
     cut_into_parts(team, nodes[at], settings.part_rows)
     return DIVIDE
@@ -369,17 +368,17 @@ def _after_division(g, layout, settings, pending):
         if pending is not None and team[SUM_SIDE] != NEITHER:
             free_slot(team, g.free, team[SUM_SLOT])
             team[SUM_SIDE] = NEITHER
-        _set_rules(g)
+        _set_rules(team, g.nodes, g.rules, g.side_rules)
         return RECOUNT if pending is None else COUNT_ROWS
     feature = layout.features[node[PLACE]]
     if layout.kinds[feature] == PLAIN:
         # Nothing was missing here in training: a missing value goes with the majority.
         g.tables[at, 255] = 2 * n_left >= node[COUNT]
-    make_children(g, at, n_here)
-    set_children(g, at, n_left, layout.signs[feature])
+    make_children(team, g.nodes, g.node_floats, g.splits, at, n_here)
+    set_children(g.nodes, g.node_floats, g.rules[L2], at, n_left, layout.signs[feature])
     if pending is None:
-        wanted = _wants_children(g, settings, team[N_SPLITS], node[DEPTH] + 1)
-        plan_sums_by_rows(g, settings, wanted)
+        wanted = _wants_children(g.rules, settings, team[N_SPLITS], node[DEPTH] + 1)
+        plan_sums_by_rows(team, g.nodes, g.free, g.rules, settings, wanted)
     else:
         give_slots(g)
         team[SUM_SIDE] = NEITHER
@@ -430,7 +429,7 @@ def next_of_leaves(g, layout, settings, unit, pending):
     if step == DIVIDE:
         return _after_division(g, layout, settings, pending)
     if step == SUM or (step == PUT_BACK and team[SUMMED] >= 0):
-        _set_rules(g)
+        _set_rules(team, g.nodes, g.rules, g.side_rules)
         return SEARCH
     if step != PUT_BACK:
         for side in range(2):
