@@ -278,13 +278,18 @@ def union_of(kinds: Mapping[str, type], panel: str) -> dict[str, Option]:
     return {name: _merged(name, owners, panel) for name, owners in found.items()}
 
 
+def _listed(names: list[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def _merged(name: str, owners: Mapping[str, Option], panel: str) -> Option:
     first = next(iter(owners.values()))
     meanings: dict[str, list[str]] = {}
     for owner, entry in owners.items():
         meanings.setdefault(entry.rule.help, []).append(owner)
     usual, *others = meanings
-    text = " ".join([usual, *(f"Of {' and '.join(meanings[other])}: {other}" for other in others)])
+    text = " ".join([usual, *(f"Of {_listed(meanings[other])}: {other}" for other in others)])
     defaults = {entry.default_text for entry in owners.values()}
     rule = dataclasses.replace(
         first.rule, help=text, panel=panel, settle=None,

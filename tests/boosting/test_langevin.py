@@ -106,8 +106,8 @@ def test_scores_of_training_are_those_of_the_model_after_each_tree(case):
         model = training.make_model(training.n_steps)
         for part, scores in (
             (data, training.scores),
-            (valid, training._valid_scores["valid"]),
-            (data, training._valid_scores["train"]),
+            (valid, training.trainer.valid_scores()["valid"]),
+            (data, training.trainer.valid_scores()["train"]),
         ):
             # Products of powers against repeated products: some roundings a tree.
             error = np.abs(model.predict(part) - scores).max()

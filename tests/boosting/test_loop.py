@@ -328,9 +328,11 @@ def test_long_queries_and_a_hundred_grades_train():
     labels = np.digitize(features[:, 0] + rng.normal(size=24_000) / 4, np.linspace(-2, 2, 99))
     data = Dataset.from_arrays(features, labels, group=[12_000, 12_000])
     assert len(np.unique(labels)) == 100
-    run = train(data, {"train": data}, metric="ndcg@10(gain=linear)", n_estimators=10)
+    # With ties against the model, the first rankings of so many documents have the worst on top.
+    metric = "ndcg@10(ties=stable, gain=linear)"
+    run = train(data, {"train": data}, metric=metric, truncation=30, n_estimators=10)
     assert np.isfinite(run.scores).all()
-    assert run.history["train"]["ndcg@10(gain=linear)"][-1] > 0.8
+    assert run.history["train"][metric][-1] > 0.8
     exponential = train(data, n_estimators=2)
     assert np.isfinite(exponential.scores).all()
 
@@ -354,6 +356,7 @@ def test_weight_two_is_a_query_given_twice_in_the_first_split(data):
     )
     weighted = Dataset.from_arrays(few.features, few.labels, group=few.group, weights=weights)
     options = {"n_estimators": 1, "max_leaves": 2, "min_samples_leaf": 1, "min_child_weight": 0.0}
+    options["metric"] = "ndcg(ties=stable)"
     one, two = train(both, **options).trees[0], train(weighted, **options).trees[0]
     assert one.feature.tolist() == two.feature.tolist()
     assert one.value == pytest.approx(two.value, rel=1e-9)

@@ -18,8 +18,8 @@ def compare(data, n_trees=6, max_leaves=12, min_samples_leaf=1, l2=0.0, seed=0):
     run = train(data, **options)
     compute = Parameters(**options).make_objective().prepare(data, 1).compute
     rules = Rules(max_leaves, min_samples_leaf, l2=l2)
-    codes = codes_of(run.matrix, data.n_features)
-    scores, trees = boost(codes, run.bins, compute, n_trees, 0.1, rules)
+    codes = codes_of(run.trainer.matrix, data.n_features)
+    scores, trees = boost(codes, run.trainer.bins, compute, n_trees, 0.1, rules)
     return run, scores, trees
 
 

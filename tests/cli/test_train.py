@@ -51,11 +51,14 @@ def test_every_parameter_is_an_option(cli, monkeypatch):
 def test_help_says_what_is_left_to_training_and_keeps_brackets(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     page = " ".join(re.sub(r"[│╭╮╰╯─]", " ", cli("train", "--help").stdout).split())
-    assert "Lines 'qid better worse [probability]'" in page
+    assert "Lines 'qid better worse [probability [weight]]'" in page
     assert "By default yetirank, or yetiloss with a --metric, or lambdamart" in page
     assert "or all of a level by one cut. One of leafwise, depthwise, oblivious." in page
-    assert "How deep the better-ranked document of a pair may stand." in page
-    for meaning in ("Of stochasticrank: the scale of the noise.", "Of softmax and listnet: what"):
+    assert "Count only pairs whose better-ranked document" in page
+    for meaning in (
+        "Of stochasticrank: the scale of the noise.",
+        "Of softmax, listnet and listmle: what",
+    ):
         assert meaning in page
     assert "Of networks: step of the optimiser. By default 0.003." in page
 

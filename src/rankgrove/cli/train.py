@@ -110,7 +110,8 @@ def _train(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Lines 'qid better worse \\[probability]' to train by in place of labels.",
+            help="Lines 'qid better worse \\[probability \\[weight]]' to train by, in place "
+            "of labels.",
         ),
     ] = None,
     json: Json = False,

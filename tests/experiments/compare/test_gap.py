@@ -64,7 +64,7 @@ def test_scores_by_prefixes_take_categories_and_base_scores(parts):
     kinds = rng.integers(0, 6, (train.n_documents, 1))
     features = np.hstack([kinds, train.features[:, :3]])
     base = rng.normal(0, 1, train.n_documents)
-    ranker = Ranker(n_estimators=5, categorical=[0], min_samples_leaf=5)
+    ranker = Ranker(n_estimators=5, categorical=[0], min_samples_leaf=5, grower="leafwise")
     ranker.fit(features, train.labels, group=train.group, base_scores=base)
     model = ranker.model_
     assert len(model.ensemble.category_sets) > 0
