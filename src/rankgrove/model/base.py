@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from rankgrove.model.files import (
     Arrays,
     CallError,
     History,
+    map_history,
     read_file,
     refusing,
     write_file,
@@ -32,6 +33,7 @@ from rankgrove.model.importance import PermutationImportance, shuffled_drops
 from rankgrove.model.schema import Schema
 
 Floats = NDArray[np.float64]
+Features = NDArray[np.float32]
 
 
 class ScoringModel(ABC):
@@ -59,18 +61,11 @@ class ScoringModel(ABC):
 
     _format: ClassVar[str]
 
-    if TYPE_CHECKING:
-        # Most have them as fields, which would take properties for their defaults.
-        @property
-        def schema(self) -> Schema: ...
-        @property
-        def parameters(self) -> dict[str, Any]: ...
-        @property
-        def notes(self) -> dict[str, Any]: ...
-        @property
-        def history(self) -> History: ...
-        @property
-        def version(self) -> str: ...
+    schema: Schema
+    parameters: dict[str, Any]
+    history: History
+    version: str
+    notes: dict[str, Any]
 
     @property
     def noun(self) -> str:
@@ -100,9 +95,7 @@ class ScoringModel(ABC):
         kept = self.n_kept_steps
         by_set = {
             name: {
-                metric: values[kept - 1]
-                for metric, values in curves.items()
-                if len(values) >= kept > 0
+                spec: curve[kept - 1] for spec, curve in curves.items() if 0 < kept <= len(curve)
             }
             for name, curves in self.history.items()
         }
@@ -118,7 +111,6 @@ class ScoringModel(ABC):
             "needs_base_scores": self.schema.needs_base_scores,
         }
 
-    @abstractmethod
     def predict(
         self,
         data: Any,
@@ -142,6 +134,13 @@ class ScoringModel(ABC):
         n_jobs
             Threads; the scores have the same bits for any number.
         """
+        return self._score(*self._inputs(data, base_scores), n_trees, n_jobs)
+
+    @abstractmethod
+    def _score(
+        self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None
+    ) -> Floats:
+        """The scores of a matrix of all its features, on top of base scores if there are any."""
 
     @abstractmethod
     def _to_file(self) -> tuple[dict[str, str], Arrays]:
@@ -211,8 +210,8 @@ class ScoringModel(ABC):
         chosen = parse_metric(metric)
         features, base = self._inputs(data, base_scores)
 
-        def measure(shuffled: NDArray[np.float32]) -> float:
-            scores = self.predict(shuffled, base_scores=base, n_jobs=n_jobs)
+        def measure(shuffled: Features) -> float:
+            scores = self._score(shuffled, base, None, n_jobs)
             return evaluate(data, scores, chosen, n_jobs=n_jobs)[str(chosen)]
 
         baseline, drops = shuffled_drops(features, self.used_features(), measure, repeats, seed)
@@ -259,7 +258,6 @@ class ScoringModel(ABC):
         means: Floats = np.abs(found[:, :-1]).sum(axis=0) / max(1, len(found))
         return means
 
-    @abstractmethod
     def contributions(
         self, data: Any, *, base_scores: ArrayLike | None = None, n_jobs: int | None = None
     ) -> Floats:
@@ -268,6 +266,11 @@ class ScoringModel(ABC):
         One column a feature, and a last one with the score of a document of which nothing is
         known, and its base score if there is one. A row adds up to the score.
         """
+        return self._contributions(*self._inputs(data, base_scores), n_jobs)
+
+    @abstractmethod
+    def _contributions(self, features: Features, base: Floats | None, n_jobs: int | None) -> Floats:
+        """The contributions for a matrix of all its features, base scores in the last column."""
 
     def why(
         self, data: Any, a: int, b: int, *, base_scores: ArrayLike | None = None
@@ -282,8 +285,8 @@ class ScoringModel(ABC):
         rows = [whole_number("row a", a, 0, last), whole_number("row b", b, 0, last)]
         values: NDArray[Any] = features[rows]
         starts = None if base is None else base[rows]
-        scores = self.predict(values, base_scores=starts, n_jobs=1)
-        parts = self.contributions(values, base_scores=starts, n_jobs=1)[:, :-1]
+        scores = self._score(values, starts, None, 1)
+        parts = self._contributions(values, starts, 1)[:, :-1]
         names = self.feature_names
         if starts is not None:
             names = (*names, explain.BASE_SCORE)
@@ -291,9 +294,7 @@ class ScoringModel(ABC):
             parts = np.column_stack([parts, starts])
         return explain.compare((rows[0], rows[1]), scores, names, values, parts)
 
-    def _inputs(
-        self, data: Any, base_scores: ArrayLike | None
-    ) -> tuple[NDArray[np.float32], Floats | None]:
+    def _inputs(self, data: Any, base_scores: ArrayLike | None) -> tuple[Features, Floats | None]:
         """The features of data, and what their scores start from, or None for 0."""
         features = features_of(data, self.feature_names)
         needed = self.schema.needs_base_scores
@@ -306,11 +307,7 @@ class ScoringModel(ABC):
 
     def _keep_plain_values(self) -> None:
         """Make own copies of parameters, notes and history that a file can hold."""
-        history = {
-            str(name): {str(spec): [float(v) for v in curve] for spec, curve in curves.items()}
-            for name, curves in self.history.items()
-        }
-        object.__setattr__(self, "history", history)
+        object.__setattr__(self, "history", map_history(self.history, float))
         for name in ("parameters", "notes"):
             object.__setattr__(self, name, _as_json_values(name, getattr(self, name)))
 

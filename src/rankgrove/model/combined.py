@@ -12,18 +12,15 @@ A file with any of these has format_version 2, one without them 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankgrove._version import __version__
 from rankgrove.data.dataset import default_feature_names
 from rankgrove.errors import DataError, ParameterError, refusal
-from rankgrove.metrics.base import Floats
-from rankgrove.model.base import ScoringModel, model_class
+from rankgrove.model.base import Features, Floats, ScoringModel, model_class
 from rankgrove.model.files import (
     AGAIN,
     COMBINED,
@@ -97,9 +94,8 @@ def weigh_models(
     shares = _checked_weights(weights, len(models), schema)
     parts = [part for pair in zip(models, shares, strict=True) for part in _weighed_parts(*pair)]
     if not all(isinstance(model, Model) for model, _ in parts):
-        return CombinedModel(
-            tuple(model for model, _ in parts), weights=tuple(share for _, share in parts)
-        )
+        chosen, weights = zip(*parts, strict=True)
+        return CombinedModel(chosen, weights=weights)
     trees = [
         replace(tree, value=tree.value * share)
         for model, share in parts
@@ -126,6 +122,9 @@ def _weighed_parts(model: ScoringModel, share: float) -> list[tuple[Any, float]]
 class CombinedModel(ScoringModel):
     """Several models that score as one: the weighted sum of their scores, or trees on them.
 
+    The `n_trees` of `predict` are those on top. Trees on scores do not add up what their parts do,
+    so that they have no contributions; those of a weighted sum are the weighted sum of its parts'.
+
     Attributes
     ----------
     parts
@@ -136,6 +135,10 @@ class CombinedModel(ScoringModel):
         Of a weighted sum, one per part; None for trees on scores.
     version
         Of the Rankgrove that made it.
+    schema
+        That which all parts share.
+    parameters, history, notes
+        Those of the trees on top.
 
     >>> from rankgrove import Ranker, combine, make_web_search
     >>> data = make_web_search(60, 16, mean_documents=8)
@@ -152,6 +155,10 @@ class CombinedModel(ScoringModel):
     top: Model | None = None
     weights: tuple[float, ...] | None = None
     version: str = __version__
+    schema: Schema = field(init=False)
+    parameters: dict[str, Any] = field(init=False)
+    history: History = field(init=False)
+    notes: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.parts or not all(part._format in (TREES, NETWORK) for part in self.parts):
@@ -161,7 +168,9 @@ class CombinedModel(ScoringModel):
             )
         if (self.top is None) == (self.weights is None):
             raise DataError("a combined model must have weights or a top. Got both or neither.")
-        schema = self.schema
+        object.__setattr__(self, "schema", common_schema(self.parts))
+        for name in ("parameters", "history", "notes"):
+            object.__setattr__(self, name, {} if self.top is None else getattr(self.top, name))
         if self.top is not None and (
             len(self.parts) != self.top.n_features or self.top.schema.needs_base_scores
         ):
@@ -170,25 +179,8 @@ class CombinedModel(ScoringModel):
                 f"Got {self.top!r}."
             )
         if self.weights is not None:
-            shares = _checked_weights(self.weights, len(self.parts), schema)
+            shares = _checked_weights(self.weights, len(self.parts), self.schema)
             object.__setattr__(self, "weights", tuple(shares))
-
-    @cached_property
-    def schema(self) -> Schema:
-        return common_schema(self.parts)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Those of the trees on top."""
-        return {} if self.top is None else self.top.parameters
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        return {} if self.top is None else self.top.notes
-
-    @property
-    def history(self) -> History:
-        return {} if self.top is None else self.top.history
 
     @property
     def n_trees(self) -> int:
@@ -207,45 +199,27 @@ class CombinedModel(ScoringModel):
             "parts": [part.describe() for part in self.parts],
         }
 
-    def predict(
-        self,
-        data: Any,
-        *,
-        n_trees: int | None = None,
-        base_scores: ArrayLike | None = None,
-        n_jobs: int | None = None,
+    def _score(
+        self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None
     ) -> Floats:
-        """The score of each document; as `Model.predict`, `n_trees` being those on top."""
         if self.top is None and n_trees is not None:
             raise refusal("n_trees", "be left out for a weighted sum of models", n_trees)
-        scores = [part.predict(data, base_scores=base_scores, n_jobs=n_jobs) for part in self.parts]
-        if self.top is not None:
-            features = np.column_stack(scores).astype(np.float32)
-            return self.top.predict(features, n_trees=n_trees, n_jobs=n_jobs)
-        return self._weigh(scores)
+        scores = [part._score(features, base, None, n_jobs) for part in self.parts]
+        if self.top is None:
+            return self._weigh(scores)
+        return self.top._score(np.column_stack(scores).astype(np.float32), None, n_trees, n_jobs)
 
     @property
     def adds_up(self) -> bool:
         return self.top is None
 
-    def contributions(
-        self, data: Any, *, base_scores: ArrayLike | None = None, n_jobs: int | None = None
-    ) -> Floats:
-        """How much each feature adds to each score: the weighted sum of what it adds in each part.
-
-        Trees on scores do not add up what their parts do, so they are refused.
-        """
+    def _contributions(self, features: Features, base: Floats | None, n_jobs: int | None) -> Floats:
         if self.top is not None:
             raise ParameterError(
                 "contributions must be asked of a model that adds up. Got trees on the scores of "
                 "other models: ask `top`, whose features are those scores, and each of `parts`."
             )
-        return self._weigh(
-            [
-                part.contributions(data, base_scores=base_scores, n_jobs=n_jobs)
-                for part in self.parts
-            ]
-        )
+        return self._weigh([part._contributions(features, base, n_jobs) for part in self.parts])
 
     def _weigh(self, values: Sequence[Floats]) -> Floats:
         """The weighted sum of what each part gives, in the order of the parts."""
@@ -264,12 +238,11 @@ class CombinedModel(ScoringModel):
     def _to_file(self) -> tuple[dict[str, str], Arrays]:
         models: dict[str, ScoringModel]
         models = {_PART.format(number): part for number, part in enumerate(self.parts)}
-        metadata = {"rankgrove_version": self.version}
+        metadata, arrays = {"rankgrove_version": self.version}, Arrays()
         if self.top is not None:
             models[_TOP] = self.top
         else:
             metadata["weights"] = to_json({"weights": self.weights})
-        arrays: Arrays = {}
         for name, model in models.items():
             if getattr(model, "is_own", False):
                 raise ParameterError(
@@ -306,12 +279,8 @@ class CombinedModel(ScoringModel):
 
     def __repr__(self) -> str:
         n_parts = len(self.parts)
-        score = (
-            f"the weighted sum of {n_parts} models"
-            if self.top is None
-            else f"{self.top.n_trees} trees on the scores of {n_parts} models"
-        )
-        return f"<CombinedModel: {score}, {self.n_features} features>"
+        score = "the weighted sum" if self.top is None else f"{self.n_trees} trees on the scores"
+        return f"<CombinedModel: {score} of {n_parts} models, {self.n_features} features>"
 
 
 def _checked_weights(weights: Any, n_models: int, schema: Schema) -> list[float]:

@@ -30,8 +30,9 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
@@ -312,22 +313,18 @@ def from_json(metadata: dict[str, str], key: str) -> dict[str, Any]:
     return value
 
 
-def describe(
-    schema: Schema,
-    parameters: dict[str, Any],
-    history: History,
-    notes: dict[str, Any],
-    version: str,
-) -> dict[str, str]:
+def describe(model: Any) -> dict[str, str]:
     """The metadata that every model has."""
+    # JSON has no word for what is not finite.
+    history = map_history(model.history, lambda value: value if math.isfinite(value) else None)
     found = {
-        "rankgrove_version": version,
-        "schema": schema_to_json(schema),
-        "parameters": to_json(parameters),
-        "history": _history_to_json(history),
+        "rankgrove_version": model.version,
+        "schema": to_json(asdict(model.schema)),
+        "parameters": to_json(model.parameters),
+        "history": to_json(history),
     }
-    has_notes = notes or parameters.keys() & _NOTES_AMONG_PARAMETERS
-    return found | ({"notes": to_json(notes)} if has_notes else {})
+    has_notes = model.notes or model.parameters.keys() & _NOTES_AMONG_PARAMETERS
+    return found | ({"notes": to_json(model.notes)} if has_notes else {})
 
 
 def described(metadata: dict[str, str]) -> dict[str, Any]:
@@ -337,7 +334,7 @@ def described(metadata: dict[str, str]) -> dict[str, Any]:
     return {
         "schema": schema_from_json(metadata, "schema"),
         "parameters": parameters,
-        "history": _history_from_json(metadata, "history"),
+        "history": _history_from_json(metadata),
         "version": metadata.get("rankgrove_version", "unknown"),
         "notes": notes,
     }
@@ -364,19 +361,8 @@ def taken_from(part: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     return {name[len(start) :]: e for name, e in entries.items() if name.startswith(start)}
 
 
-def schema_to_json(schema: Schema) -> str:
-    """A schema as an entry of the metadata."""
-    return to_json(
-        {
-            "feature_names": schema.feature_names,
-            "categories": schema.categories,
-            "needs_base_scores": schema.needs_base_scores,
-        }
-    )
-
-
 def schema_from_json(metadata: dict[str, str], key: str) -> Schema:
-    """The schema that `schema_to_json` wrote."""
+    """The schema whose fields an entry of the metadata holds as JSON."""
     schema = from_json(metadata, key)
     names = schema.get("feature_names")
     categories = schema.get("categories")
@@ -393,35 +379,24 @@ def schema_from_json(metadata: dict[str, str], key: str) -> Schema:
     return Schema(tuple(names), numbered, needs_base_scores)
 
 
-def _history_from_json(metadata: dict[str, str], key: str) -> History:
-    """The history that `_history_to_json` wrote, with NaN for None."""
-    history = from_json(metadata, key)
+def _history_from_json(metadata: dict[str, str]) -> History:
+    """The history that `describe` wrote, with NaN for None."""
+    history = from_json(metadata, "history")
     for curves in history.values():
         if not isinstance(curves, dict) or not all(
             isinstance(curve, list) and are_numbers([v for v in curve if v is not None])
             for curve in curves.values()
         ):
             refuse(f"must have a history of numbers by validation set and metric. {AGAIN}")
+    return map_history(history, lambda value: math.nan if value is None else float(value))
+
+
+def map_history(history: History, change: Callable[[Any], Any]) -> History:
+    """A history of changed values, under names that are strings."""
     return {
-        name: {
-            metric: [math.nan if value is None else float(value) for value in curve]
-            for metric, curve in curves.items()
-        }
+        str(name): {str(spec): [change(value) for value in curve] for spec, curve in curves.items()}
         for name, curves in history.items()
     }
-
-
-def _history_to_json(history: History) -> str:
-    """The history as an entry of the metadata, with None for what JSON has no word for."""
-    return to_json(
-        {
-            name: {
-                metric: [value if math.isfinite(value) else None for value in curve]
-                for metric, curve in curves.items()
-            }
-            for name, curves in history.items()
-        }
-    )
 
 
 def are_numbers(values: Any) -> bool:

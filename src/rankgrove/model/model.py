@@ -14,7 +14,7 @@ from rankgrove._jit import as_input
 from rankgrove._version import __version__
 from rankgrove.errors import ParameterError, whole_number
 from rankgrove.model import explain
-from rankgrove.model.base import ScoringModel
+from rankgrove.model.base import Features, Floats, ScoringModel
 from rankgrove.model.files import AGAIN, TREES, Arrays, History, describe, described, refuse
 from rankgrove.model.importance import tree_importance
 from rankgrove.model.schema import Schema
@@ -32,7 +32,9 @@ _ARRAYS = frozenset(Ensemble.from_trees([]).arrays())
 class Model(ScoringModel):
     """Trained trees with their schema, parameters and history. Immutable; shares no state.
 
-    What it takes as data, and all attributes but `ensemble`, are those of `ScoringModel`.
+    What it takes as data, and all attributes but `ensemble`, are those of `ScoringModel`. Its
+    contributions are SHAP values, the last column what the trees expect of a document of which
+    nothing is known.
 
     Attributes
     ----------
@@ -99,16 +101,9 @@ class Model(ScoringModel):
         # Threads that come first together may each make one; all are alike, and one stays.
         return Scorer(self.ensemble)
 
-    def predict(
-        self,
-        data: Any,
-        *,
-        n_trees: int | None = None,
-        base_scores: ArrayLike | None = None,
-        n_jobs: int | None = None,
-    ) -> NDArray[np.float64]:
-        """The score of each document; see `ScoringModel.predict`."""
-        features, base = self._inputs(data, base_scores)
+    def _score(
+        self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None
+    ) -> Floats:
         if n_trees is not None:
             n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
         return self._scorer.score(
@@ -116,8 +111,7 @@ class Model(ScoringModel):
         )
 
     def _to_file(self) -> tuple[dict[str, str], Arrays]:
-        common = (self.schema, self.parameters, self.history, self.notes, self.version)
-        return describe(*common), self.ensemble.arrays()
+        return describe(self), self.ensemble.arrays()
 
     @classmethod
     def _from_file(cls, metadata: dict[str, str], arrays: Arrays) -> Self:
@@ -132,7 +126,7 @@ class Model(ScoringModel):
         *,
         base_scores: ArrayLike | None = None,
         n_jobs: int | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """How much each feature counts: the sum of its split gains, or the number of its splits.
 
         The third kind, "contribution", is measured on data: see `ScoringModel.importance`.
@@ -147,15 +141,7 @@ class Model(ScoringModel):
     def used_features(self) -> NDArray[np.int64]:
         return np.unique(self.ensemble.feature).astype(np.int64)
 
-    def contributions(
-        self, data: Any, *, base_scores: ArrayLike | None = None, n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
-        """How much each feature adds to each score (SHAP values), one row a document.
-
-        One column a feature, and a last one with what the trees expect of a document of which
-        nothing is known, and its base score if there is one. A row adds up to the score.
-        """
-        features, base = self._inputs(data, base_scores)
+    def _contributions(self, features: Features, base: Floats | None, n_jobs: int | None) -> Floats:
         parts = contributions(self.ensemble, self.schema.encode(features), n_jobs=n_jobs)
         if base is not None:
             parts[:, -1] += base

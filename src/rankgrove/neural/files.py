@@ -13,6 +13,7 @@ the trees below it, if there are any. The metadata are those of a model of trees
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from rankgrove.model.files import (
     named_under,
     refuse,
     schema_from_json,
-    schema_to_json,
     taken_from,
     to_json,
 )
@@ -45,13 +45,14 @@ if TYPE_CHECKING:
     from rankgrove.neural.model import NetworkModel
 
 _OWN = "own"
+_LAYERS = ("hidden", "activation", "dropout")
 _KINDS = {torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8}
 _WIDEST, _DEEPEST = 1 << 24, 1000
 
 
 def network_to_file(model: NetworkModel) -> tuple[dict[str, str], Arrays]:
     """The metadata and arrays of a network."""
-    metadata = describe(model.schema, model.parameters, model.history, model.notes, model.version)
+    metadata = describe(model)
     metadata["architecture"] = to_json(_architecture(model))
     metadata["transform"] = to_json({"kind": model.transform.kind})
     arrays = named_under("module", _weights(model.module))
@@ -60,7 +61,7 @@ def network_to_file(model: NetworkModel) -> tuple[dict[str, str], Arrays]:
         metadata["base"] = to_json(
             {"parameters": base.parameters, "version": base.version, "notes": base.notes}
         )
-        metadata["base_schema"] = schema_to_json(base.schema)
+        metadata["base_schema"] = to_json(asdict(base.schema))
         arrays |= named_under("base", base.ensemble.arrays())
     return metadata, arrays
 
@@ -95,9 +96,8 @@ def network_from_file(
 def _architecture(model: NetworkModel) -> dict[str, Any]:
     if model.is_own:
         return {_OWN: type(model.module).__qualname__}
-    names = ("hidden", "activation", "dropout")
-    own = {name: model.parameters[name] for name in names}
-    return {"n_inputs": model.transform.n_inputs, **own}
+    layers = {name: model.parameters[name] for name in _LAYERS}
+    return {"n_inputs": model.transform.n_inputs, **layers}
 
 
 def _weights(module: nn.Module) -> Arrays:
@@ -135,22 +135,19 @@ def _read_base(metadata: dict[str, str], arrays: Arrays) -> Model:
 
 
 def _rebuild(architecture: dict[str, Any], transform: Transform, weights: Arrays) -> nn.Module:
-    names = ("hidden", "activation", "dropout")
     try:
-        own = {name: architecture[name] for name in names}
+        layers = {name: architecture[name] for name in _LAYERS}
     except KeyError as error:
         refuse(f"must describe its network. Got no {error}. {AGAIN}")
-    NetworkParameters(**own)
-    widths = own["hidden"]
+    NetworkParameters(**layers)
+    widths = layers["hidden"]
     if architecture.get("n_inputs") != transform.n_inputs or len(widths) > _DEEPEST:
         refuse(f"must have a network of its own inputs. Got another. {AGAIN}")
     sizes = [transform.n_inputs, *widths, 1]
     n_weights = sum(before * after for before, after in itertools.pairwise(sizes))
     if max(sizes) > _WIDEST or n_weights > sum(array.size for array in weights.values()):
         refuse(f"must hold the weights of its network. Got fewer. {AGAIN}")
-    network = build_network(transform.n_inputs, widths, own["activation"], own["dropout"])
-    _fill(network, weights)
-    return network
+    return _filled(build_network(transform.n_inputs, **layers), weights)
 
 
 def _refill(module: Any, name: str, n_inputs: int, weights: Arrays) -> nn.Module:
@@ -161,31 +158,30 @@ def _refill(module: Any, name: str, n_inputs: int, weights: Arrays) -> nn.Module
         )
     try:
         network = own_module(module, n_inputs)
+        return _filled(network, weights)
     except ParameterError as error:
         raise CallError(error.marked) from None
-    try:
-        _fill(network, weights)
     except DataError as error:
         raise CallError(
             f"module must be the one that the network was trained with, {name}. Got "
             f"{type(network).__qualname__}: {error}"
         ) from None
-    return network
 
 
-def _fill(network: nn.Module, weights: Arrays) -> None:
-    """Set the weights of a network, by name."""
-    own = network.state_dict()
-    if own.keys() != weights.keys():
-        odd = sorted(own.keys() ^ weights.keys())[0]
+def _filled(network: nn.Module, weights: Arrays) -> nn.Module:
+    """A network with these weights, by name."""
+    expected = network.state_dict()
+    if expected.keys() != weights.keys():
+        odd = sorted(expected.keys() ^ weights.keys())[0]
         raise DataError(f"weights must be those of the network. Got one too many or few: {odd!r}.")
-    for name, value in own.items():
-        given = torch.from_numpy(weights[name].copy())
-        if given.shape != value.shape or given.dtype != value.dtype:
+    tensors = {name: torch.from_numpy(weights[name].copy()) for name in expected}
+    for name, tensor in tensors.items():
+        if tensor.shape != expected[name].shape or tensor.dtype != expected[name].dtype:
             raise DataError(
-                f"weights must have the shapes of the network. Got {tuple(given.shape)} of "
-                f"{given.dtype} for {name!r}."
+                f"weights must have the shapes of the network. Got {tuple(tensor.shape)} of "
+                f"{tensor.dtype} for {name!r}."
             )
-        if given.is_floating_point() and not bool(torch.isfinite(given).all()):
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise DataError(f"weights must be finite. Got others in {name!r}.")
-    network.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in own})
+    network.load_state_dict(tensors)
+    return network

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import nn
 
 from rankgrove._version import __version__
 from rankgrove.errors import ParameterError, refusal
-from rankgrove.model.base import ScoringModel
+from rankgrove.model.base import Features, Floats, ScoringModel
 from rankgrove.model.files import NETWORK, Arrays, History, read_file, refusing
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
@@ -23,8 +23,6 @@ from rankgrove.neural.files import network_from_file, network_to_file
 from rankgrove.neural.gradients import integrated_gradients
 from rankgrove.neural.networks import score_chunks
 from rankgrove.neural.transform import Transform
-
-Floats = NDArray[np.float64]
 
 # Where the notes of a model say how many epochs it was trained for.
 N_EPOCHS = "n_epochs"
@@ -35,6 +33,11 @@ class NetworkModel(ScoringModel):
     """A trained network with its transform, schema, parameters and history.
 
     What it takes as data, and the attributes that are not here, are those of `ScoringModel`.
+
+    Its contributions are integrated gradients, whose formula is in `rankgrove.neural.gradients`:
+    the last column has the score of the median document, which has the median of each feature in
+    the training data and nothing missing, and a row adds up to the score within
+    `gradients.TOLERANCE` of its size. Trees below the network bring their own, which are added.
 
     Attributes
     ----------
@@ -86,18 +89,12 @@ class NetworkModel(ScoringModel):
             "base_trees": 0 if self.base is None else self.base.n_trees,
         }
 
-    def predict(
-        self,
-        data: Any,
-        *,
-        n_trees: int | None = None,
-        base_scores: ArrayLike | None = None,
-        n_jobs: int | None = None,
+    def _score(
+        self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None
     ) -> Floats:
-        """The score of each document; see `ScoringModel.predict`."""
         if n_trees is not None:
             raise refusal("n_trees", "be left out for a network", n_trees)
-        features, start = self._start(data, base_scores, n_jobs)
+        start = self._start(features, base, n_jobs)
         scores = score_chunks(
             self.module,
             len(features),
@@ -108,7 +105,7 @@ class NetworkModel(ScoringModel):
         return scores if start is None else scores + start
 
     # As a function of features it is a base model for trees.
-    __call__ = predict
+    __call__ = ScoringModel.predict
 
     def weights_and_scorer(
         self, data: Any, *, base_scores: ArrayLike | None = None
@@ -118,7 +115,8 @@ class NetworkModel(ScoringModel):
         Scores are computed in float64, so that small steps of the weights show. For tests of
         whether training has found a maximum (Burges 2010, section 4.2).
         """
-        features, start = self._start(data, base_scores, None)
+        features, base = self._inputs(data, base_scores)
+        start = self._start(features, base, None)
         module = copy.deepcopy(self.module).double()
         inputs = torch.from_numpy(self.transform.apply(features).astype(np.float64))
         weights = nn.utils.parameters_to_vector(module.parameters()).detach().numpy().copy()
@@ -135,27 +133,13 @@ class NetworkModel(ScoringModel):
 
         return weights, scores_of
 
-    def _start(
-        self, data: Any, base_scores: ArrayLike | None, n_jobs: int | None
-    ) -> tuple[NDArray[np.float32], Floats | None]:
-        """The features of data, and what the network adds to, one a document, or None for 0."""
-        features, base = self._inputs(data, base_scores)
+    def _start(self, features: Features, base: Floats | None, n_jobs: int | None) -> Floats | None:
+        """What the network adds to, one value per document, or None for 0."""
         if self.base is None:
-            return features, base
-        return features, self.base.predict(features, base_scores=base, n_jobs=n_jobs)
+            return base
+        return self.base.predict(features, base_scores=base, n_jobs=n_jobs)
 
-    def contributions(
-        self, data: Any, *, base_scores: ArrayLike | None = None, n_jobs: int | None = None
-    ) -> Floats:
-        """How much each feature adds to each score, by integrated gradients, one row a document.
-
-        One column a feature, and a last one with the score of the median document, which has the
-        median of each feature in the training data and nothing missing, and the base score if
-        there is one. A row adds up to the score, within `gradients.TOLERANCE` of its size. Trees
-        below the network bring their own contributions, which are added.
-        See `rankgrove.neural.gradients` for the formula.
-        """
-        features, base = self._inputs(data, base_scores)
+    def _contributions(self, features: Features, base: Floats | None, n_jobs: int | None) -> Floats:
         parts = integrated_gradients(
             self.module, self.transform, features, 1 if self.is_own else n_jobs
         )
