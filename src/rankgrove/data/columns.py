@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.dataset import Dataset, arranged, refuse_repeats
 from rankgrove.data.queries import SplitQueries, as_ids, make_queries
 from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _BLOCK_ROWS = 1 << 16
 _BLOCK_VALUES = 1 << 23
 _TILE_ROWS = 1024
+
+# What a column can be besides a feature, in the order in which they are written.
+ROLES = ("label", "qid", "weight", "base_score", "document_id", "document_weight")
+ID_ROLES = ("qid", "document_id")
 
 # The name under which pandas stores an index that has none.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -44,21 +48,19 @@ class Columns:
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """What `from_frame` and `read_table` are told about the columns."""
+    """What `from_frame` and `read_table` are told about the columns.
 
-    label: str
-    qid: str | None
+    `names` are those of the columns that play the `ROLES`, None where none plays it.
+    """
+
+    names: tuple[str | None, ...]
     group: ArrayLike | None
-    weight: str | None
-    base_score: str | None
-    document_id: str | None
-    document_weight: str | None
     features: Sequence[str] | None
     split_queries: SplitQueries
 
     def choose(self, names: Sequence[str]) -> Columns:
         """The columns these options mean, out of those there are."""
-        refuse_repeats(names, "Rename or drop one.")
+        refuse_repeats("column names", names, "Rename or drop one.")
         roles = self._roles(names)
         features = self.features
         if isinstance(features, str):
@@ -77,35 +79,19 @@ class ColumnOptions:
         return Columns(roles, list(features))
 
     def _roles(self, names: Sequence[str]) -> dict[str, str]:
-        if self.group is not None and self.qid in names:
+        asked = dict(zip(ROLES, self.names, strict=True))
+        qid = asked["qid"]
+        if self.group is not None and qid in names:
             raise DataError(
                 f"exactly one of {parameter('qid=')} and {parameter('group=')} must be given. Got "
-                f"{parameter('group=')} and a column {self.qid!r}: drop one, or pass qid=None if "
-                f"that column is a feature."
+                f"{parameter('group=')} and a column {qid!r}: drop one, or pass qid=None if that "
+                f"column is a feature."
             )
-        asked = {
-            "label": self.label,
-            "qid": self.qid if self.group is None else None,
-            "weight": self.weight,
-            "base_score": self.base_score,
-            "document_id": self.document_id,
-            "document_weight": self.document_weight,
-        }
+        asked["qid"] = qid if self.group is None else None
         roles = {role: name for role, name in asked.items() if name is not None}
         if len(set(roles.values())) != len(roles):
             raise DataError(f"each role must have a column of its own. Got {roles}.")
         return roles
-
-
-def refuse_repeats(names: Sequence[str], advice: str) -> None:
-    """Refuse columns that share a name."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(
-                f"column names must differ from each other. Got {name!r} twice. {advice}"
-            )
-        seen.add(name)
 
 
 def block_rows(n_features: int) -> int:
@@ -127,60 +113,41 @@ def build_dataset(
 ) -> Dataset:
     """The Dataset of a table: its role columns whole, its feature columns in row blocks."""
 
-    def floats(role: str, dtype: type[np.floating[Any]]) -> NDArray[Any] | None:
-        name = columns.roles.get(role)
-        return None if name is None else _role_floats(roles[name], role, dtype)
+    def values(role: str) -> NDArray[Any] | None:
+        if role not in columns.roles:
+            return None
+        column = roles[columns.roles[role]]
+        return _role_ids(column, role) if role in ID_ROLES else _role_floats(column, role)
 
-    def ids(role: str) -> NDArray[Any] | None:
-        name = columns.roles.get(role)
-        return None if name is None else _role_ids(roles[name], role)
-
-    queries = make_queries(len(roles), ids("qid"), options.group, options.split_queries)
-    rows = {
-        "labels": floats("label", np.float32),
-        "weights": floats("weight", np.float64),
-        "base_scores": floats("base_score", np.float64),
-        "document_ids": ids("document_id"),
-        "document_weights": floats("document_weight", np.float64),
-    }
-    if queries.order is not None:
-        rows = {key: None if v is None else v[queries.order] for key, v in rows.items()}
+    queries = make_queries(len(roles), values("qid"), options.group, options.split_queries)
+    fields = {f"{role}s": values(role) for role in ROLES if role != "qid"}
     # The roles are checked before the long work, as a Dataset that has no features yet.
     bare = np.empty((len(roles), 0), dtype=np.float32)
-    data = Dataset.from_arrays(bare, group=np.diff(queries.offsets), **rows)  # type: ignore[arg-type]
-    return replace(
-        data,
-        features=fill_features(blocks, columns.features, len(roles), queries.order),
-        query_ids=queries.ids,
-        feature_names=tuple(columns.features),
+    data = Dataset(
+        bare, offsets=queries.offsets, query_ids=queries.ids, **arranged(queries, **fields)
     )
+    features = fill_features(blocks, columns.features, len(roles), queries.order)
+    return replace(data, features=features, feature_names=tuple(columns.features))
 
 
-def role_arrays(
-    data: Dataset,
-    label: str,
-    qid: str,
-    weight: str | None,
-    base_score: str | None,
-    document_id: str | None,
-    document_weight: str | None,
-) -> dict[str, NDArray[Any]]:
-    """The columns of a Dataset that are not features, by name, in the order they are written."""
+def role_arrays(data: Dataset, *names: str | None) -> dict[str, NDArray[Any]]:
+    """The columns of a Dataset that are not features, by name, in the order they are written.
+
+    `names` are those of the `ROLES`; one without a name is not written.
+    """
     weights = None if data.weights is None else np.repeat(data.weights, data.group)
-    arrays = {
-        "label": (label, data.labels),
-        "qid": (qid, data.qid),
-        "weight": (weight, weights),
-        "base_score": (base_score, data.base_scores),
-        "document_id": (document_id, data.document_ids),
-        "document_weight": (document_weight, data.document_weights),
-    }
-    written = [(name, array) for name, array in arrays.values() if name and array is not None]
-    refuse_repeats(
-        [name for name, _ in written] + list(data.feature_names),
-        f"Pass another name for one of {', '.join(arrays)}.",
+    arrays = (
+        *(data.labels, data.qid, weights, data.base_scores),
+        *(data.document_ids, data.document_weights),
     )
-    return dict(written)
+    pairs = zip(names, arrays, strict=True)
+    written = {name: array for name, array in pairs if name and array is not None}
+    refuse_repeats(
+        "column names",
+        [*written, *data.feature_names],
+        f"Pass another name for one of {', '.join(ROLES)}.",
+    )
+    return written
 
 
 def plain_ids(values: NDArray[Any], place: str) -> NDArray[Any]:
@@ -314,15 +281,13 @@ def _as_numbers(column: nw.Series[Any]) -> NDArray[Any]:
     return numbers
 
 
-def _role_floats(
-    column: nw.Series[Any], role: str, dtype: type[np.floating[Any]]
-) -> NDArray[np.floating[Any]]:
+def _role_floats(column: nw.Series[Any], role: str) -> NDArray[Any]:
     if not _is_numeric(column):
         raise DataError(
             f"the {role} column {column.name!r} must hold numbers. Got {_kind(column)}: convert it."
         )
     source = _as_numbers(column)
-    values = np.empty(len(source), dtype=dtype)
+    values = np.empty(len(source), dtype=np.float32 if role == "label" else np.float64)
     _store([source], values[:, np.newaxis], [column.name], 0)
     _refuse_missing(column, role, np.isnan(values))
     return values

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.queries import SplitQueries, as_ids, make_queries
+from rankgrove.data.queries import (
+    Queries,
+    SplitQueries,
+    as_ids,
+    make_queries,
+    offsets_of,
+    stretches,
+)
 from rankgrove.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -71,9 +78,7 @@ class Dataset:
                 f"feature_names must have one name a feature, {n_features}. "
                 f"Got {len(self.feature_names)}."
             )
-        if len(set(self.feature_names)) != n_features:
-            twice = next(n for i, n in enumerate(self.feature_names) if n in self.feature_names[:i])
-            raise DataError(f"feature_names must differ from each other. Got {twice!r} twice.")
+        refuse_repeats("feature_names", self.feature_names)
         for name in _BY_DOCUMENT:
             _check_length(name, getattr(self, name), n_rows, "document")
         n_queries = len(self.offsets) - 1
@@ -144,33 +149,21 @@ class Dataset:
         (3, 2, 1)
         """
         matrix = as_features(features, absent)
-        n_rows = len(matrix)
-        queries = make_queries(n_rows, qid, group, split_queries)
-        order = queries.order
-        rows = {
-            "labels": as_floats(labels, "labels", np.float32),
-            "base_scores": _float64_or_none(base_scores, "base_scores"),
-            "document_weights": _float64_or_none(document_weights, "document_weights"),
-            "document_ids": None
-            if document_ids is None
-            else as_ids(document_ids, "document_ids").copy(),
-        }
-        query_weights = _float64_or_none(weights, "weights")
-        if order is not None:
-            matrix = matrix[order]
-            for name, values in rows.items():
-                _check_length(name, values, n_rows, "document")
-                rows[name] = None if values is None else values[order]
-        if query_weights is not None and len(query_weights) == n_rows != len(queries.ids):
-            ordered = query_weights if order is None else query_weights[order]
-            query_weights = weights_of_queries(ordered, queries.offsets)
+        queries = make_queries(len(matrix), qid, group, split_queries)
+        rows = arranged(
+            queries,
+            labels=labels,
+            weights=weights,
+            base_scores=base_scores,
+            document_ids=document_ids,
+            document_weights=document_weights,
+        )
         return cls(
-            features=matrix,
+            features=matrix if queries.order is None else matrix[queries.order],
             offsets=queries.offsets,
             query_ids=queries.ids.copy(),
-            weights=query_weights,
             feature_names=() if feature_names is None else tuple(feature_names),
-            **rows,  # type: ignore[arg-type]
+            **rows,
         )
 
     @property
@@ -247,17 +240,16 @@ class Dataset:
         if len(np.unique(chosen)) != len(chosen):
             raise ParameterError("take_queries must be given each query once. Got one twice.")
         sizes = self.group[chosen]
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows: slice | NDArray[np.int64]
         if np.array_equal(chosen, np.arange(chosen[0], chosen[0] + len(chosen))):
             rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
-            rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+            rows = stretches(self.offsets[chosen], sizes)
         by_document = {name: getattr(self, name) for name in _BY_DOCUMENT}
         return replace(
             self,
             features=self.features[rows],
-            offsets=offsets,
+            offsets=offsets_of(sizes),
             query_ids=self.query_ids[chosen],
             weights=None if self.weights is None else self.weights[chosen],
             **{name: values[rows] for name, values in by_document.items() if values is not None},
@@ -323,29 +315,38 @@ def default_feature_names(n_features: int) -> tuple[str, ...]:
     return tuple(f"f{number}" for number in range(1, n_features + 1))
 
 
+def refuse_repeats(subject: str, names: Iterable[str], advice: str = "") -> None:
+    """Refuse names of which two are the same."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            problem = f"{subject} must differ from each other. Got {name!r} twice. {advice}"
+            raise DataError(problem.rstrip())
+        seen.add(name)
+
+
 def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """A one-dimensional contiguous float array of its own memory."""
-    try:
-        with np.errstate(over="ignore"):
-            array = np.array(values, dtype=dtype, order="C")
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name} must be numbers. Got {error}.") from None
-    if array.ndim != 1:
-        raise DataError(f"{name} must be one-dimensional. Got shape {array.shape}.")
-    return array
+    return _as_numbers(values, name, dtype, 1)
 
 
 def as_features(features: Any, absent: float) -> NDArray[np.float32]:
     if hasattr(features, "tocsr"):
         return _dense_from_sparse(features, absent)
-    with np.errstate(over="ignore"):
-        try:
-            array = np.array(features, dtype=np.float32, order="C")
-        except (TypeError, ValueError, OverflowError) as error:
-            raise DataError(f"features must be numbers. Got {error}.") from None
-    if array.ndim != 2:
-        raise DataError(f"features must be two-dimensional. Got shape {array.shape}.")
+    array = _as_numbers(features, "features", np.float32, 2)
     _check_range(features, array)
+    return array
+
+
+def _as_numbers(values: Any, name: str, dtype: Any, n_dimensions: int) -> NDArray[Any]:
+    try:
+        with np.errstate(over="ignore"):
+            array = np.array(values, dtype=dtype, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{name} must be numbers. Got {error}.") from None
+    if array.ndim != n_dimensions:
+        form = {1: "one", 2: "two"}[n_dimensions]
+        raise DataError(f"{name} must be {form}-dimensional. Got shape {array.shape}.")
     return array
 
 
@@ -372,7 +373,27 @@ def _check_range(source: Any, converted: NDArray[np.float32]) -> None:
         )
 
 
-def weights_of_queries(
+def arranged(queries: Queries, **given: ArrayLike | None) -> dict[str, NDArray[Any]]:
+    """What is given by row, as the fields of a Dataset have it: in their order, weights by query.
+
+    Of another length it is left as it is, for a Dataset to refuse.
+    """
+    fields = {}
+    for name, values in given.items():
+        if values is None and name != "labels":
+            continue
+        if name == "document_ids":
+            array = as_ids(values, name).copy()
+        else:
+            array = as_floats(values, name, np.float32 if name == "labels" else np.float64)
+        if len(array) == queries.offsets[-1]:
+            array = array if queries.order is None else array[queries.order]
+            array = _weights_of_queries(array, queries.offsets) if name == "weights" else array
+        fields[name] = array
+    return fields
+
+
+def _weights_of_queries(
     weights: NDArray[np.float64], offsets: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """One weight per query from one per row, which must agree within each query."""
@@ -385,10 +406,6 @@ def weights_of_queries(
             f"document_weights."
         )
     return first
-
-
-def _float64_or_none(values: ArrayLike | None, name: str) -> NDArray[np.float64] | None:
-    return None if values is None else as_floats(values, name, np.float64)
 
 
 def _check_weights(unit: str, weights: NDArray[np.float64] | None) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow
 
-from rankgrove.data.columns import ColumnOptions, Columns, too_large
+from rankgrove.data.columns import ID_ROLES, ColumnOptions, Columns, too_large
 from rankgrove.errors import DataError
 
 _MISSING = ["", "NA", "NaN", "nan", "null", "NULL"]
@@ -60,8 +63,6 @@ class DelimitedFile:
 
         `line_breaks` allows them within quotes, and costs a tenth of the time.
         """
-        from pyarrow import csv as arrow  # noqa: PLC0415 (optional)
-
         how = arrow.ReadOptions(
             use_threads=threads,
             column_names=None if self.header else names,
@@ -70,18 +71,12 @@ class DelimitedFile:
         convert = arrow.ConvertOptions(
             include_columns=chosen, column_types=types, null_values=_MISSING
         )
+        layout = arrow.ParseOptions(delimiter=self.separator, newlines_in_values=line_breaks)
         with self._open() as stream:
-            return arrow.read_csv(stream, how, self._layout(line_breaks), convert)
+            return arrow.read_csv(stream, how, layout, convert)
 
     def _open(self) -> Any:
-        import pyarrow as pa  # noqa: PLC0415 (optional)
-
         return pa.input_stream(str(self.path), compression=self.compression)
-
-    def _layout(self, line_breaks: bool) -> Any:
-        from pyarrow import csv as arrow  # noqa: PLC0415 (optional)
-
-        return arrow.ParseOptions(delimiter=self.separator, newlines_in_values=line_breaks)
 
 
 def read_delimited(file: DelimitedFile, options: ColumnOptions) -> tuple[Any, Columns]:
@@ -90,11 +85,9 @@ def read_delimited(file: DelimitedFile, options: ColumnOptions) -> tuple[Any, Co
     Numbers are parsed straight to float32, so that they are rounded once. Columns that are not
     numeric come as what they are, for the caller to refuse all of them at once.
     """
-    import pyarrow as pa  # noqa: PLC0415 (optional)
-
     names = file.names()
     columns = options.choose(names)
-    ids = {name for role, name in columns.roles.items() if role in ("qid", "document_id")}
+    ids = {name for role, name in columns.roles.items() if role in ID_ROLES}
     types = dict.fromkeys(columns.features, pa.float32())
     for role, name in columns.roles.items():
         types[name] = pa.float32() if role == "label" else pa.float64()
@@ -112,8 +105,6 @@ def read_delimited(file: DelimitedFile, options: ColumnOptions) -> tuple[Any, Co
 
 def _read_again(file: DelimitedFile, names: list[str], types: dict[str, Any], ids: set[str]) -> Any:
     """Read a file that is not all numbers: find out what its columns are."""
-    import pyarrow as pa  # noqa: PLC0415 (optional)
-
     known = {name: types[name] for name in ids}
     try:
         table = file.read(names, list(types), known)
@@ -131,9 +122,6 @@ def _read_again(file: DelimitedFile, names: list[str], types: dict[str, Any], id
 
 def _refuse_overflow(file: DelimitedFile, names: list[str], table: Any) -> None:
     """Refuse a finite number past the float32 range, which the parser takes for infinity."""
-    import pyarrow as pa  # noqa: PLC0415 (optional)
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     rows = {}
     for field in table.schema:
         if field.type == pa.float32():
@@ -154,9 +142,6 @@ def _plain_ids(column: Any) -> Any:
 
     Not 007 or 1e3: other ids that mean the same number must not become the same query.
     """
-    import pyarrow as pa  # noqa: PLC0415 (optional)
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     try:
         integers = column.cast(pa.int64())

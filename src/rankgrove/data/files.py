@@ -30,12 +30,10 @@ _TABLES: dict[str, FileFormat] = {".csv": "csv", ".tsv": "tsv", ".parquet": "par
 _LETOR_OPTIONS = ("index_base", "absent", "n_features", "feature_names")
 _TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header")
 
-# What a table has in columns and LETOR text in files beside it, with the argument of `read_letor`.
-_BESIDE = {
-    "weight": "weights",
-    "base_score": "base_scores",
-    "document_weight": "document_weights",
-}
+# What a table has in columns and LETOR text in files beside it; `read_letor` has an s after each.
+_BESIDE = ("weight", "base_score", "document_weight")
+_NOT_IN_LETOR = {"weights": "query weights", "base_scores": "base scores",
+                 "document_weights": "document weights"}  # fmt: skip
 
 _CHUNK_BYTES = 1 << 20
 
@@ -65,9 +63,9 @@ def read_data(path: StrPath, **options: Any) -> Dataset:
     """
     if format_of(path) == "letor":
         _refuse_options(path, options, _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)")
-        for option, argument in _BESIDE.items():
+        for option in _BESIDE:
             if (place := options.pop(option, None)) is not None:
-                options[argument] = _numbers_beside(path, option, place)
+                options[f"{option}s"] = _numbers_beside(path, option, place)
         return _with_all_document_ids(path, read_letor(path, **options))
     _refuse_options(path, options, _LETOR_OPTIONS, "a LETOR file")
     # A table is read by the threads of another library, but a wrong number is still wrong.
@@ -100,13 +98,11 @@ def losses(data: Dataset, path: StrPath) -> list[str]:
     """What the format of a path cannot hold of this data, one sentence each."""
     if format_of(path) != "letor":
         return []
-    lost = []
-    if data.weights is not None:
-        lost.append("LETOR has no place for query weights: they are not written.")
-    if data.base_scores is not None:
-        lost.append("LETOR has no place for base scores: they are not written.")
-    if data.document_weights is not None:
-        lost.append("LETOR has no place for document weights: they are not written.")
+    lost = [
+        f"LETOR has no place for {noun}: they are not written."
+        for field, noun in _NOT_IN_LETOR.items()
+        if getattr(data, field) is not None
+    ]
     if data.feature_names != default_feature_names(data.n_features):
         names = ", ".join(data.feature_names[:3]) + (", ..." if data.n_features > 3 else "")
         lost.append(f"LETOR has no place for feature names ({names}): they come back as f1, ...")

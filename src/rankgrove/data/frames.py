@@ -27,7 +27,6 @@ from rankgrove.data.columns import (
     role_arrays,
 )
 from rankgrove.data.dataset import Dataset
-from rankgrove.data.delimited import DelimitedFile, read_delimited
 from rankgrove.data.queries import SplitQueries
 from rankgrove.data.streams import format_and_compression, open_for_writing
 from rankgrove.errors import (
@@ -96,10 +95,8 @@ def from_frame(
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
     table = as_narwhals(frame)
-    options = ColumnOptions(
-        label, qid, group, weight, base_score, document_id, document_weight, features,
-        split_queries,
-    )  # fmt: skip
+    names = (label, qid, weight, base_score, document_id, document_weight)
+    options = ColumnOptions(names, group, features, split_queries)
     columns = options.choose(table.collect_schema().names())
     if isinstance(table, nw.LazyFrame):
         table = table.select(columns.names).collect()
@@ -187,10 +184,8 @@ def read_table(
     pa = _import_pyarrow("reading CSV and Parquet files")
     file = Path(path)
     kind, compression = _format_of(file, format)
-    options = ColumnOptions(
-        label, qid, group, weight, base_score, document_id, document_weight, features,
-        split_queries,
-    )  # fmt: skip
+    names = (label, qid, weight, base_score, document_id, document_weight)
+    options = ColumnOptions(names, group, features, split_queries)
     with _naming_file(file, kind, pa):
         if not file.is_file():
             what = "a directory" if file.is_dir() else "no file there"
@@ -199,6 +194,9 @@ def read_table(
             raise DataError(f"must be a {kind} file. Got an empty one.")
         if kind == "parquet":
             return _read_parquet(file, pa, options)
+        # It needs pyarrow, which is known to be there by now.
+        from rankgrove.data.delimited import DelimitedFile, read_delimited  # noqa: PLC0415
+
         text = DelimitedFile(file, _SEPARATORS[kind], compression, header)
         table, columns = read_delimited(text, options)
         return _from_eager(table, columns, options)

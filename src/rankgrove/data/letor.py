@@ -7,16 +7,30 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, submit
-from rankgrove.data.dataset import Dataset, as_floats, weights_of_queries
+from rankgrove.data.dataset import Dataset, arranged
 from rankgrove.data.letor_format import NUMBER_BYTES, format_rows
-from rankgrove.data.letor_reader import LetorReader, Parsed
-from rankgrove.data.queries import Queries, SplitQueries, queries_from_ids, queries_from_sizes
+from rankgrove.data.letor_reader import (
+    ABSENT,
+    Absent,
+    IndexBase,
+    LetorOptions,
+    LetorReader,
+    Parsed,
+)
+from rankgrove.data.queries import (
+    Queries,
+    SplitQueries,
+    offsets_of,
+    queries_from_ids,
+    queries_from_sizes,
+    stretches,
+)
 from rankgrove.data.rows import permute_rows
 from rankgrove.data.streams import (
     Source,
@@ -30,17 +44,13 @@ from rankgrove.errors import (
     ParameterError,
     ParseError,
     parameter,
-    refusal,
     unknown_name,
-    word,
+    whole_number,
 )
 
 Path = str | os.PathLike[str]
 Group = ArrayLike | Path
-IndexBase = Literal["auto", 0, 1]
-Absent = Literal["zero", "missing"]
 
-_ABSENT = {"zero": 0.0, "missing": float("nan")}
 _MOST_FEATURES = 1 << 24
 _INTEGER = re.compile(rb"-?[0-9]+")
 _SIZE = re.compile(rb"0{0,99}[1-9][0-9]{0,17}")
@@ -113,29 +123,19 @@ def read_letor(
     DataError
         For a file that is missing, empty, truncated, or too large for memory as a dense matrix.
     """
-    options = _Options(
+    options = LetorOptions(
         index_base, absent, n_features, document_ids, split_queries, feature_names, n_jobs
     )
     query_file = file_beside(os.fspath(path), ".query") if group is None else None
-    beside = _Beside(weights, base_scores, document_weights)
+    beside = {"weights": weights, "base_scores": base_scores, "document_weights": document_weights}
     with open_for_reading(path) as source:
-        return _read(source, group, query_file, options, beside)
+        return _read(source, options, group, query_file, **beside)
 
 
 def parse_letor(
-    text: bytes,
-    *,
-    group: Group | None = None,
-    index_base: IndexBase = "auto",
-    absent: Absent = "zero",
-    n_features: int | None = None,
-    document_ids: bool = False,
-    split_queries: SplitQueries = "error",
-    feature_names: Sequence[str] | None = None,
-    n_jobs: int | None = None,
-    path: str = "<bytes>",
+    text: bytes, *, group: Group | None = None, path: str = "<bytes>", **options: Any
 ) -> Dataset:
-    r"""Read LETOR text from memory; `path` is the name for messages. See `read_letor`.
+    r"""Read LETOR text from memory; `path` is the name for messages. Options as of `read_letor`.
 
     >>> data = parse_letor(b"2 qid:7 1:0.5 3:-1\n0 qid:7 2:nan\n1 qid:8 1:1e-3\n")
     >>> data.features.tolist()
@@ -143,70 +143,28 @@ def parse_letor(
     >>> data.labels.tolist(), data.query_ids.tolist(), data.offsets.tolist()
     ([2.0, 0.0, 1.0], [7, 8], [0, 2, 3])
     """
-    options = _Options(
-        index_base, absent, n_features, document_ids, split_queries, feature_names, n_jobs
-    )
     if not isinstance(text, (bytes, bytearray, memoryview)):
         raise ParameterError(f"text must be bytes. Got {type(text).__name__}: encode it as UTF-8.")
-    return _read(source_of_bytes(text, path), group, None, options, _Beside())
-
-
-class _Beside(NamedTuple):
-    """What belongs to a Dataset and has no place in the text."""
-
-    weights: ArrayLike | None = None
-    base_scores: ArrayLike | None = None
-    document_weights: ArrayLike | None = None
-
-    def arrays(self, queries: Queries, n_rows: int) -> dict[str, NDArray[np.float64]]:
-        """Those that are given, in the order of the rows of the Dataset."""
-        arrays = {}
-        for name, values in self._asdict().items():
-            if values is None:
-                continue
-            numbers = as_floats(values, name, np.float64)
-            if queries.order is not None and len(numbers) == n_rows:
-                numbers = numbers[queries.order]
-            if name == "weights" and len(numbers) == n_rows != len(queries.ids):
-                numbers = weights_of_queries(numbers, queries.offsets)
-            arrays[name] = numbers
-        return arrays
-
-
-class _Options(NamedTuple):
-    """The options of `read_letor` that say how to understand the text."""
-
-    index_base: IndexBase
-    absent: Absent
-    n_features: int | None
-    document_ids: bool
-    split_queries: SplitQueries
-    feature_names: Sequence[str] | None
-    n_jobs: int | None
+    return _read(source_of_bytes(text, path), LetorOptions(**options), group)
 
 
 def _read(
     source: Source,
+    options: LetorOptions,
     group: Group | None,
-    query_file: str | None,
-    options: _Options,
-    beside: _Beside,
+    query_file: str | None = None,
+    **beside: ArrayLike | None,
 ) -> Dataset:
+    """The Dataset of a text and of what stands beside it, in the order of its lines."""
     _check_choice("index_base", options.index_base, ("auto", 0, 1))
-    _check_choice("absent", options.absent, tuple(_ABSENT))
+    _check_choice("absent", options.absent, tuple(ABSENT))
     _check_choice("split_queries", options.split_queries, ("error", "group"))
     sizes_file = os.fspath(group) if isinstance(group, (str, os.PathLike)) else None
     sizes = group if sizes_file is None else _read_sizes(sizes_file)
-    reader = LetorReader(
-        source,
-        index_base=options.index_base,
-        absent=_ABSENT[options.absent],
-        n_features=_width(options.n_features, options.feature_names),
-        with_qid=0 if group is not None else -1 if query_file else 1,
-        document_ids=options.document_ids,
-        n_jobs=resolve_n_jobs(options.n_jobs),
-    )
-    parsed = reader.read()
+    with_qid = 0 if group is not None else -1 if query_file else 1
+    n_jobs = resolve_n_jobs(options.n_jobs)
+    checked = options._replace(n_features=_width(options), n_jobs=n_jobs)
+    parsed = LetorReader(source, checked, with_qid).read()
     if parsed.run_ids:
         queries = _queries_of_runs(source.name, parsed, options.split_queries)
     else:
@@ -227,7 +185,7 @@ def _read(
         query_ids=queries.ids,
         document_ids=comments if options.document_ids else None,
         feature_names=tuple(options.feature_names or ()),
-        **beside.arrays(queries, len(labels)),
+        **arranged(queries, **beside),
     )
 
 
@@ -237,25 +195,15 @@ def _check_choice(name: str, got: object, choices: tuple[object, ...]) -> None:
         raise unknown_name(name, str(got), map(str, choices))
 
 
-def _width(n_features: int | None, feature_names: Sequence[str] | None) -> int | None:
+def _width(options: LetorOptions) -> int | None:
     """The number of features that was asked for, by number or by names."""
-    if n_features is not None and (
-        isinstance(n_features, bool)
-        or not isinstance(n_features, (int, np.integer))
-        or not 1 <= n_features <= _MOST_FEATURES
-    ):
-        raise refusal(
-            "n_features",
-            f"be a whole number from 1 to {_MOST_FEATURES}, or {word(None)}",
-            n_features,
-        )
-    if feature_names is None:
-        return None if n_features is None else int(n_features)
-    if n_features is not None and len(feature_names) != n_features:
+    width: int | None = whole_number("n_features", options.n_features, 1, _MOST_FEATURES, none=True)
+    names = options.feature_names
+    if names is not None and width not in (None, len(names)):
         raise ParameterError(
-            f"feature_names must have one name a feature, {n_features}. Got {len(feature_names)}."
+            f"feature_names must have one name a feature, {width}. Got {len(names)}."
         )
-    return len(feature_names)
+    return width if names is None else len(names)
 
 
 def file_beside(name: str, suffix: str) -> str | None:
@@ -307,10 +255,8 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
             f"id, or pass {parameter('split_queries', 'group')}."
         )
     sizes = (ends - rows)[runs.order]
-    offsets = np.append(0, np.cumsum(np.add.reduceat(sizes, runs.offsets[:-1])))
-    before = np.cumsum(sizes) - sizes
-    order = np.arange(len(parsed.labels)) + np.repeat(rows[runs.order] - before, sizes)
-    return Queries(offsets, runs.ids, order)
+    offsets = offsets_of(np.add.reduceat(sizes, runs.offsets[:-1]))
+    return Queries(offsets, runs.ids, stretches(rows[runs.order], sizes))
 
 
 def _as_query_ids(ids: list[bytes]) -> NDArray[Any]:
@@ -369,7 +315,7 @@ def write_letor(
         it or blanks around it, and a file that cannot be written.
     """
     _check_choice("index_base", index_base, (0, 1))
-    _check_choice("absent", absent, tuple(_ABSENT))
+    _check_choice("absent", absent, tuple(ABSENT))
     workers = resolve_n_jobs(n_jobs)
     blocks = _Blocks(data, index_base, absent, document_ids)
     with open_for_writing(path) as stream:

@@ -10,38 +10,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import submit
-from rankgrove.data import letor_text as text_kernels
-from rankgrove.data.letor_text import (
-    BAD_FEATURE,
-    BAD_LABEL,
-    BAD_VALUE,
-    CODE,
-    EMPTY_QID,
-    END_INDEX,
-    HARDS,
-    INCOMPLETE,
-    INDEX_RANGE,
-    INDEX_TWICE,
-    INDEX_ZERO,
-    LABEL_RANGE,
-    MIXED_QID,
-    N_OUTCOMES,
-    OK,
-    POSITION,
-    RUNS,
-    STRAY_RETURN,
-    VALUE_RANGE,
-    WITH_QID,
-    ZERO_AT,
-)
+from rankgrove.data import letor_text as kernels
+from rankgrove.data.queries import SplitQueries
 from rankgrove.data.rows import GrowingRows
 from rankgrove.data.streams import LineReader, Source
 from rankgrove.errors import DataError, ParseError, parameter
@@ -55,21 +33,25 @@ _HARDS = 256
 # An index past this is a mistake, unless n_features allows it.
 LARGEST_INDEX = 1 << 20
 
+IndexBase = Literal["auto", 0, 1]
+Absent = Literal["zero", "missing"]
+ABSENT = {"zero": 0.0, "missing": float("nan")}
+
 _PROBLEMS = {
-    BAD_LABEL: "the label must be a finite decimal number. Got {token}.",
-    LABEL_RANGE: "the label must fit into float32 (up to 3.4e38). Got {token}.",
-    EMPTY_QID: "qid: must be followed by the query id, without a blank. Got {token}.",
-    BAD_FEATURE: "a feature must be index:value, the index a whole number. Got {token}.",
-    INDEX_RANGE: "a feature index must be at most {highest}. Got {token}; if it is right, pass "
-    f"a larger {parameter('n_features')}.",
-    INDEX_ZERO: f"with {parameter('index_base', 1)} a feature index must be at least 1. Got "
-    f"{{token}}; pass {parameter('index_base', 0)} or 'auto'.",
-    INDEX_TWICE: "a feature index must come once in a line. Got {token}, the index again.",
-    BAD_VALUE: "a feature value must be a decimal number, inf, or nan, null or na for missing. "
-    "Got {token}.",
-    VALUE_RANGE: "a feature value must fit into float32 (up to 3.4e38). Got {token}: rescale "
-    "that feature.",
-    STRAY_RETURN: "a carriage return must be followed by a newline. Got {token}.",
+    kernels.BAD_LABEL: "the label must be a finite decimal number. Got {token}.",
+    kernels.LABEL_RANGE: "the label must fit into float32 (up to 3.4e38). Got {token}.",
+    kernels.EMPTY_QID: "qid: must be followed by the query id, without a blank. Got {token}.",
+    kernels.BAD_FEATURE: "a feature must be index:value, the index a whole number. Got {token}.",
+    kernels.INDEX_RANGE: "a feature index must be at most {highest}. Got {token}; if it is right, "
+    f"pass a larger {parameter('n_features')}.",
+    kernels.INDEX_ZERO: f"with {parameter('index_base', 1)} a feature index must be at least 1. "
+    f"Got {{token}}; pass {parameter('index_base', 0)} or 'auto'.",
+    kernels.INDEX_TWICE: "a feature index must come once in a line. Got {token}, the index again.",
+    kernels.BAD_VALUE: "a feature value must be a decimal number, inf, or nan, null or na for "
+    "missing. Got {token}.",
+    kernels.VALUE_RANGE: "a feature value must fit into float32 (up to 3.4e38). Got {token}: "
+    "rescale that feature.",
+    kernels.STRAY_RETURN: "a carriage return must be followed by a newline. Got {token}.",
 }
 _QID_ABSENT = (
     "every line must have qid: and the query id after its label. Got {token}; add it, or pass "
@@ -86,6 +68,18 @@ _ZERO_CONFLICT = (
     f"{parameter('index_base')}, or a larger {parameter('n_features')}."
 )
 _TOKEN = re.compile(rb"[^ \t\r\n#]*")
+
+
+class LetorOptions(NamedTuple):
+    """How to understand a text; see `read_letor`."""
+
+    index_base: IndexBase = "auto"
+    absent: Absent = "zero"
+    n_features: int | None = None
+    document_ids: bool = False
+    split_queries: SplitQueries = "error"
+    feature_names: Sequence[str] | None = None
+    n_jobs: int | None = None
 
 
 class Parsed(NamedTuple):
@@ -107,13 +101,11 @@ class _Chunk:
     """A piece of text on its way through the parser."""
 
     def __init__(self, buffer: bytearray, size: int, first_row: int, first_line: int) -> None:
-        self.buffer = buffer
-        self.size = size
-        self.first_row = first_row
-        self.first_line = first_line
+        self.buffer, self.size = buffer, size
+        self.first_row, self.first_line = first_row, first_line
         self.text: NDArray[np.uint8] = np.frombuffer(buffer, dtype=np.uint8)
         self.text.flags.writeable = False
-        self.n_lines, self.n_rows = text_kernels.count_rows(self.text, size)
+        self.n_lines, self.n_rows = kernels.count_rows(self.text, size)
         self.future: Future[None] | None = None
         self.zero_at = -1
         self.hards: NDArray[np.int64] = np.empty((_HARDS, 2), dtype=np.int64)
@@ -126,7 +118,9 @@ class _Chunk:
             self.future.result()
 
     def fits(self) -> bool:
-        return not self.outcome[INCOMPLETE] and self.outcome[HARDS] <= len(self.hards)
+        return not self.outcome[kernels.INCOMPLETE] and self.outcome[kernels.HARDS] <= len(
+            self.hards
+        )
 
     def token(self, position: int) -> bytes:
         match = _TOKEN.match(self.buffer, position, self.size)
@@ -134,33 +128,21 @@ class _Chunk:
 
 
 class LetorReader:
-    """One reading of one text. See `read_letor` for the options."""
+    """One reading of one text, by options that are checked and name the number of threads.
 
-    def __init__(
-        self,
-        source: Source,
-        *,
-        index_base: str | int,
-        absent: float,
-        n_features: int | None,
-        with_qid: int,
-        document_ids: bool,
-        n_jobs: int,
-    ) -> None:
-        self.source = source
-        self.lines = LineReader(source, CHUNK_BYTES)
-        self.base = 0 if index_base == 0 else 1
-        self.lowest = 1 if index_base == 1 else 0
-        self.n_features = n_features
-        self.with_qid = with_qid
-        self.document_ids = document_ids
-        self.n_jobs = n_jobs
-        self.rows = GrowingRows(source.name, n_features or 0, absent)
-        self.probed = n_features is not None and with_qid >= 0
+    `with_qid` is 1 or 0 if rows must have or must not have a query id, -1 if the first decides.
+    """
+
+    def __init__(self, source: Source, options: LetorOptions, with_qid: int) -> None:
+        self.source, self.lines = source, LineReader(source, CHUNK_BYTES)
+        self.base = 0 if options.index_base == 0 else 1
+        self.lowest = 1 if options.index_base == 1 else 0
+        self.n_features, self.document_ids = options.n_features, options.document_ids
+        self.with_qid, self.n_jobs = with_qid, options.n_jobs or 1
+        self.rows = GrowingRows(source.name, self.n_features or 0, ABSENT[options.absent])
+        self.probed = self.n_features is not None and with_qid >= 0
         self.in_flight: deque[_Chunk] = deque()
-        self.n_rows = 0
-        self.n_lines = 0
-        self.n_bytes = 0
+        self.n_rows = self.n_lines = self.n_bytes = 0
         self.end_index = self.base
         self.run_ids: list[bytes] = []
         self.run_rows: list[NDArray[np.int64]] = []
@@ -169,9 +151,11 @@ class LetorReader:
 
     @property
     def highest(self) -> int:
-        if self.n_features is None:
-            return LARGEST_INDEX
-        return self.n_features - 1 + self.base
+        return LARGEST_INDEX if self.n_features is None else self.n_features - 1 + self.base
+
+    def _width(self, end_index: int) -> int:
+        """The columns of rows whose indices are below an end."""
+        return end_index - self.base if self.n_features is None else self.n_features
 
     def read(self) -> Parsed:
         """Read the text to its end."""
@@ -191,12 +175,9 @@ class LetorReader:
                 f"{self.source.name}: must have at least one line that is neither blank nor a "
                 f"comment. Got none."
             )
-        width = self.n_features
-        if width is None:
-            width = self.end_index - self.base
         none = np.empty(0, dtype=np.int64)
         return Parsed(
-            *self.rows.finish(self.n_rows, width),
+            *self.rows.finish(self.n_rows, self._width(self.end_index)),
             self.run_ids,
             np.concatenate([none, *self.run_rows]),
             np.concatenate([none, *self.run_lines]),
@@ -226,11 +207,11 @@ class LetorReader:
         if size > _PROBE_BYTES:
             size = (chunk.buffer.find(b"\n", _PROBE_BYTES, chunk.size) + 1) or chunk.size
         self._parse(chunk, size, np.empty(0, np.float32), np.empty(chunk.n_rows, np.float32), 0, 0)
-        self.with_qid = int(chunk.outcome[WITH_QID])
+        self.with_qid = int(chunk.outcome[kernels.WITH_QID])
         if self.n_features is None:
-            if chunk.outcome[ZERO_AT] >= 0 and self.base > self.lowest:
+            if chunk.outcome[kernels.ZERO_AT] >= 0 and self.base > self.lowest:
                 self.base = self.end_index = 0
-            width = int(chunk.outcome[END_INDEX]) - self.base
+            width = int(chunk.outcome[kernels.END_INDEX]) - self.base
             if width > self.rows.width:
                 self.rows.widen(0, width, 0, width)
         self.probed = self.with_qid >= 0
@@ -256,12 +237,12 @@ class LetorReader:
         chunk.runs = np.empty((chunk.n_rows, 4), dtype=np.int64)
         n_comments = chunk.n_rows if self.document_ids else 0
         chunk.comments = np.zeros((n_comments, 2), dtype=np.int64)
-        chunk.outcome = np.zeros(N_OUTCOMES, dtype=np.int64)
-        chunk.outcome[WITH_QID] = self.with_qid
-        chunk.outcome[ZERO_AT] = -1
+        chunk.outcome = np.zeros(kernels.N_OUTCOMES, dtype=np.int64)
+        chunk.outcome[kernels.WITH_QID] = self.with_qid
+        chunk.outcome[kernels.ZERO_AT] = -1
         # Without the compiler, NumPy would warn of what the kernel means to do.
         with np.errstate(over="ignore"):
-            text_kernels.parse_chunk(
+            kernels.parse_chunk(
                 chunk.text, size, first_row, self.base, width, self.lowest, self.highest,
                 self.rows.absent, matrix, labels, chunk.runs, chunk.comments, chunk.hards,
                 chunk.outcome,
@@ -289,7 +270,7 @@ class LetorReader:
         problems += [*self._take_runs(chunk), *self._take_comments(chunk)]
         if problems:
             raise self._error(chunk, *min(problems))
-        self.end_index = max(self.end_index, int(chunk.outcome[END_INDEX]))
+        self.end_index = max(self.end_index, int(chunk.outcome[kernels.END_INDEX]))
         self.in_flight.popleft()
         self.lines.release(chunk.buffer)
 
@@ -297,16 +278,14 @@ class LetorReader:
         """Make columns for all of a chunk's indices, or room for its hard numbers; parse again."""
         self._wait()
         outcome = chunk.outcome
-        if outcome[HARDS] > len(chunk.hards):
-            chunk.hards = np.empty((2 * outcome[HARDS], 2), dtype=np.int64)
-        if outcome[INCOMPLETE]:
-            shift = int(outcome[ZERO_AT] >= 0)
+        if outcome[kernels.HARDS] > len(chunk.hards):
+            chunk.hards = np.empty((2 * outcome[kernels.HARDS], 2), dtype=np.int64)
+        if outcome[kernels.INCOMPLETE]:
+            shift = int(outcome[kernels.ZERO_AT] >= 0)
             if shift:
-                chunk.zero_at = int(outcome[ZERO_AT])
+                chunk.zero_at = int(outcome[kernels.ZERO_AT])
                 self.base = 0
-            width = self.n_features
-            if width is None:
-                width = max(self.end_index, int(outcome[END_INDEX])) - self.base
+            width = self._width(max(self.end_index, int(outcome[kernels.END_INDEX])))
             self.rows.widen(chunk.first_row, width, shift, self.highest + 1 - self.base)
         for other in self.in_flight:
             self._start(other)
@@ -316,30 +295,33 @@ class LetorReader:
         if self.n_features is None or chunk.zero_at < 0:
             return False
         outcome = chunk.outcome
-        too_large = outcome[CODE] == INDEX_RANGE and outcome[POSITION] < chunk.zero_at
+        too_large = (
+            outcome[kernels.CODE] == kernels.INDEX_RANGE
+            and outcome[kernels.POSITION] < chunk.zero_at
+        )
         return bool(too_large) or self.end_index > self.n_features
 
     def _code_problems(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
-        code, position = int(chunk.outcome[CODE]), int(chunk.outcome[POSITION])
-        if code == MIXED_QID:
+        code, position = int(chunk.outcome[kernels.CODE]), int(chunk.outcome[kernels.POSITION])
+        if code == kernels.MIXED_QID:
             yield position, _QID_ABSENT if self.with_qid else _QID_PRESENT
-        elif code != OK:
+        elif code != kernels.OK:
             yield position, _PROBLEMS[code]
 
     def _take_hards(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
         """Parse the numbers that the kernel left over, by the definition."""
-        for position, slot in chunk.hards[: chunk.outcome[HARDS]].tolist():
+        for position, slot in chunk.hards[: chunk.outcome[kernels.HARDS]].tolist():
             with np.errstate(over="ignore"):
                 value = np.float32(float(chunk.token(position)))
             if np.isinf(value):
-                yield position, _PROBLEMS[VALUE_RANGE if slot >= 0 else LABEL_RANGE]
+                yield position, _PROBLEMS[kernels.VALUE_RANGE if slot >= 0 else kernels.LABEL_RANGE]
             elif slot >= 0:
                 self.rows.matrix[slot] = value
             else:
                 self.rows.labels[-1 - slot] = value
 
     def _take_runs(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
-        runs = chunk.runs[: chunk.outcome[RUNS]]
+        runs = chunk.runs[: chunk.outcome[kernels.RUNS]]
         ids = [bytes(chunk.buffer[start:end]) for start, end in runs[:, 2:].tolist()]
         for id_, start in zip(ids, runs[:, 2].tolist(), strict=True):
             try:

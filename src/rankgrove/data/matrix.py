@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.columns import check_numeric, cut_frame, fill_features, refuse_repeats
-from rankgrove.data.dataset import Dataset, as_features, as_floats, default_feature_names
+from rankgrove.data.columns import check_numeric, cut_frame, fill_features
+from rankgrove.data.dataset import (
+    Dataset,
+    as_features,
+    as_floats,
+    default_feature_names,
+    refuse_repeats,
+)
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, ParameterError
@@ -24,14 +30,11 @@ def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
     Data frames go by name, arrays by position, and a Dataset by position with names that must
     not contradict.
     """
-    if isinstance(data, np.ndarray):
-        if data.dtype == np.float32 and data.ndim == 2:
-            matrix = np.ascontiguousarray(data)
-        else:
-            matrix = as_features(data, 0.0)
-    elif isinstance(data, Dataset):
+    if isinstance(data, Dataset):
         matrix = np.ascontiguousarray(data.features, dtype=np.float32)
-    elif isinstance(data, (list, tuple)) or hasattr(data, "tocsr"):
+    elif isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 2:
+        matrix = np.ascontiguousarray(data)
+    elif isinstance(data, (np.ndarray, list, tuple)) or hasattr(data, "tocsr"):
         matrix = as_features(data, 0.0)
     else:
         return _from_frame_or_array(data, names)
@@ -118,7 +121,7 @@ def _from_table(table: Any, names: Sequence[str]) -> NDArray[np.float32]:
             f"{absent[0]!r}{more}: rename its columns, or pass an array to go by position."
         )
     wanted = set(features)
-    refuse_repeats([name for name in columns if name in wanted], "Rename or drop one.")
+    refuse_repeats("column names", filter(wanted.__contains__, columns), "Rename or drop one.")
     if isinstance(table, nw.LazyFrame):
         table = table.select(features).collect()
     check_numeric(table, features)

@@ -155,5 +155,15 @@ def offsets_of(sizes: NDArray[Any]) -> NDArray[np.int64]:
     return offsets
 
 
+def stretches(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from each start on, as many as its size says, one stretch after the other.
+
+    >>> stretches(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before = np.cumsum(sizes) - sizes
+    return np.repeat(starts - before, sizes) + np.arange(sizes.sum())
+
+
 def _show(id_: Any) -> str:
     return repr(id_.item() if isinstance(id_, np.generic) else id_)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.dataset import refuse_repeats
 from rankgrove.errors import DataError
 from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
@@ -44,9 +45,7 @@ class Schema:
         if not all(isinstance(name, str) for name in names):
             odd = next(name for name in names if not isinstance(name, str))
             raise DataError(f"feature_names must be strings. Got {odd!r}.")
-        if len(set(names)) != len(names):
-            twice = next(name for at, name in enumerate(names) if name in names[:at])
-            raise DataError(f"feature_names must differ from each other. Got {twice!r} twice.")
+        refuse_repeats("feature_names", names)
         categories = dict(
             _as_categories(feature, values, len(names))
             for feature, values in self.categories.items()

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
+from rankgrove.data.queries import stretches
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
 from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
@@ -206,29 +207,18 @@ class Batches:
 
     def rows(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of these queries, one query after the other."""
-        return _stretches(self._data.offsets, queries)
+        return stretches(self._data.offsets[queries], self._data.group[queries])
 
     def forces(self, queries: NDArray[np.int64], scores: Floats, iteration: int) -> Floats:
         """The forces on the documents of these queries at their scores, in the order of `rows`."""
         batch = self._data.take_queries(queries)
         pairs = self._preferences
         if pairs is not None:
-            chosen = _stretches(self._starts, queries)
-            moved = np.repeat(
-                batch.offsets[:-1] - self._data.offsets[queries],
-                np.diff(self._starts)[queries],
-            )
-            pairs = pairs.take(chosen, moved)
+            n_pairs = np.diff(self._starts)[queries]
+            moved = np.repeat(batch.offsets[:-1] - self._data.offsets[queries], n_pairs)
+            pairs = pairs.take(stretches(self._starts[queries], n_pairs), moved)
         prepared = _prepare(self._objective, batch, pairs, self._seed, self._n_jobs)
         return forces_at(prepared, scores, iteration)
-
-
-def _stretches(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers starts[i] to starts[i + 1] of each chosen i, one after the other."""
-    sizes = np.diff(starts)[chosen]
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts[chosen] - (ends - sizes), sizes) + np.arange(total)
 
 
 def _as_scores(scores: Any) -> Tensor:
