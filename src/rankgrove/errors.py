@@ -162,6 +162,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def is_whole_number(value: Any) -> bool:
+    """Whether a value is an integer, of Python or of NumPy; a bool is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def whole_number(
     name: str,
     value: Any,
@@ -181,8 +186,7 @@ def whole_number(
     """
     if none and value is None:
         return None
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
+    if not is_whole_number(value) or value < least or (most is not None and value > most):
         rule = f"{least} or more" if most is None else f"from {least} to {most}"
         also = f", or {also or word(None)}" if none or also else ""
         raise refusal(name, f"be a whole number, {rule}{also}", value)

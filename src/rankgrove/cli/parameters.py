@@ -146,13 +146,12 @@ def _kind_of(objective: Any) -> type[Parameters | NetworkParameters]:
 
 def read_values(path: Path) -> dict[str, Any]:
     """The names and values in a JSON or TOML file, whatever they are."""
-    from rankgrove.data.streams import open_for_reading, read_all
+    from rankgrove.data.streams import read_all
 
     suffix = path.suffix.lower()
     if suffix not in (".json", ".toml"):
         raise ParameterError(f"--params must be a file .json or .toml. Got '{path}'.")
-    with open_for_reading(path) as source:
-        text = read_all(source)
+    text = read_all(path)
     try:
         values = json.loads(text) if suffix == ".json" else tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:

@@ -179,10 +179,9 @@ def _held(job: Job, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_space(path: Path) -> dict[str, Any]:
-    from rankgrove.data.streams import open_for_reading, read_all
+    from rankgrove.data.streams import read_all
 
-    with open_for_reading(path) as source:
-        text = read_all(source)
+    text = read_all(path)
     try:
         space = jsons.loads(text)
     except (ValueError, RecursionError) as error:

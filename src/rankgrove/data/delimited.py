@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ class DelimitedFile:
     compression: str | None
     header: bool
 
+    @cached_property
     def names(self) -> list[str]:
         """The names of the columns; their numbers from 0 if the file does not name them."""
         with self._open() as stream:
@@ -51,21 +53,16 @@ class DelimitedFile:
         return [name.encode("utf-8", "surrogateescape").decode() for name in first]
 
     def read(
-        self,
-        names: list[str],
-        chosen: list[str],
-        types: dict[str, Any],
-        *,
-        line_breaks: bool = True,
+        self, chosen: list[str], types: dict[str, Any], *, line_breaks: bool = True,
         threads: bool = True,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """The chosen ones of the columns; a type that is not given is inferred.
 
         `line_breaks` allows them within quotes, and costs a tenth of the time.
         """
         how = arrow.ReadOptions(
             use_threads=threads,
-            column_names=None if self.header else names,
+            column_names=None if self.header else self.names,
             block_size=_BLOCK_BYTES,
         )
         convert = arrow.ConvertOptions(
@@ -85,42 +82,41 @@ def read_delimited(file: DelimitedFile, options: ColumnOptions) -> tuple[Any, Co
     Numbers are parsed straight to float32, so that they are rounded once. Columns that are not
     numeric come as what they are, for the caller to refuse all of them at once.
     """
-    names = file.names()
-    columns = options.choose(names)
+    columns = options.choose(file.names)
     ids = {name for role, name in columns.roles.items() if role in ID_ROLES}
     types = dict.fromkeys(columns.features, pa.float32())
     for role, name in columns.roles.items():
         types[name] = pa.float32() if role == "label" else pa.float64()
     types |= dict.fromkeys(ids, pa.string())
     try:
-        table = file.read(names, columns.names, types, line_breaks=False)
+        table = file.read(columns.names, types, line_breaks=False)
     except pa.ArrowInvalid:
-        table = _read_again(file, names, types, ids)
-    _refuse_overflow(file, names, table)
+        table = _read_again(file, types, ids)
+    _refuse_overflow(file, table)
     for name in ids:
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, _plain_ids(table[name]))
     return table, columns
 
 
-def _read_again(file: DelimitedFile, names: list[str], types: dict[str, Any], ids: set[str]) -> Any:
+def _read_again(file: DelimitedFile, types: dict[str, Any], ids: set[str]) -> Any:
     """Read a file that is not all numbers: find out what its columns are."""
     known = {name: types[name] for name in ids}
     try:
-        table = file.read(names, list(types), known)
+        table = file.read(list(types), known)
     except pa.ArrowInvalid:
         # One thread knows the line at which it fails; several do not.
-        table = file.read(names, list(types), known, threads=False)
+        table = file.read(list(types), known, threads=False)
     of_type = {name: table.schema.field(name).type for name in types if name not in ids}
     is_bool = {name: type_ for name, type_ in of_type.items() if pa.types.is_boolean(type_)}
     for name, type_ in of_type.items():
         numeric = pa.types.is_integer(type_) or pa.types.is_floating(type_)
         if not (numeric or name in is_bool or pa.types.is_null(type_)):
             return table
-    return file.read(names, list(types), types | is_bool)
+    return file.read(list(types), types | is_bool)
 
 
-def _refuse_overflow(file: DelimitedFile, names: list[str], table: Any) -> None:
+def _refuse_overflow(file: DelimitedFile, table: Any) -> None:
     """Refuse a finite number past the float32 range, which the parser takes for infinity."""
     rows = {}
     for field in table.schema:
@@ -130,7 +126,7 @@ def _refuse_overflow(file: DelimitedFile, names: list[str], table: Any) -> None:
                 rows[field.name] = np.flatnonzero(pc.fill_null(infinite, False).to_numpy())
     if not rows:
         return
-    text = file.read(names, list(rows), dict.fromkeys(rows, pa.string()))
+    text = file.read(list(rows), dict.fromkeys(rows, pa.string()))
     for name, at in rows.items():
         for row, value in zip(at, text[name].take(at).to_pylist(), strict=True):
             if value.strip().lower().lstrip("+-") not in ("inf", "infinity"):

@@ -18,7 +18,7 @@ from rankgrove._jit import resolve_n_jobs
 from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.frames import read_table, write_table
 from rankgrove.data.letor import file_beside, read_letor, write_letor
-from rankgrove.data.streams import LineReader, format_and_compression, open_for_reading
+from rankgrove.data.streams import format_and_compression, read_blocks
 from rankgrove.errors import DataError, ParameterError, ParseError, parameter
 
 FileFormat = Literal["letor", "csv", "tsv", "parquet"]
@@ -34,8 +34,6 @@ _TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header")
 _BESIDE = ("weight", "base_score", "document_weight")
 _NOT_IN_LETOR = {"weights": "query weights", "base_scores": "base scores",
                  "document_weights": "document weights"}  # fmt: skip
-
-_CHUNK_BYTES = 1 << 20
 
 
 def format_of(path: StrPath) -> FileFormat:
@@ -138,8 +136,9 @@ def read_numbers(path: StrPath, what: str, advice: str = "") -> NDArray[np.float
         A sentence to add where a line is not a number.
     """
     numbers: list[float] = []
-    blank = 0
-    for first, text in _read_blocks(path):
+    n_lines = blank = 0
+    for text in read_blocks(path):
+        first, n_lines = n_lines + 1, n_lines + len(text.splitlines())
         if not blank and (block := _plain_numbers(text)) is not None:
             numbers += block
             continue
@@ -171,21 +170,8 @@ def _plain_numbers(text: bytes) -> list[float] | None:
 
 def read_lines(path: StrPath) -> Iterator[bytes]:
     """The lines of a text file, with their ends; gzip and zstd are unpacked."""
-    for _, text in _read_blocks(path):
+    for text in read_blocks(path):
         yield from text.splitlines(keepends=True)
-
-
-def _read_blocks(path: StrPath) -> Iterator[tuple[int, bytes]]:
-    """A text file in blocks of whole lines, each with the number of its first line, from 1."""
-    with open_for_reading(path) as source:
-        reader = LineReader(source, _CHUNK_BYTES)
-        first = 1
-        while (chunk := reader.next_chunk()) is not None:
-            buffer, size = chunk
-            text = bytes(buffer[:size])
-            reader.release(buffer)
-            yield first, text
-            first += len(text.splitlines())
 
 
 def _with_all_document_ids(path: StrPath, data: Dataset) -> Dataset:

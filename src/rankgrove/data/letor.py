@@ -214,10 +214,8 @@ def file_beside(name: str, suffix: str) -> str | None:
 
 def _read_sizes(name: str) -> NDArray[np.int64]:
     """The number of rows of each query, one a line."""
-    with open_for_reading(name) as source:
-        lines = read_all(source).split(b"\n")
     sizes = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_all(name).split(b"\n"), start=1):
         size = line.strip(b" \t\r")
         if size and not _SIZE.fullmatch(size):
             shown = size[:40].decode(errors="backslashreplace")

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.data.streams import open_for_reading, read_all
-from rankgrove.errors import DataError, is_number
+from rankgrove.data.streams import read_all
+from rankgrove.errors import DataError, is_number, is_whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,28 +72,22 @@ class Preferences:
                     f"preferences must be pairs of rows, with or without a probability and a "
                     f"weight. Got {pair!r} as number {number}."
                 )
+            for row in pair[:2]:
+                if not (is_whole_number(row) and 0 <= row < data.n_documents):
+                    raise DataError(
+                        f"preferences must name rows from 0 to {data.n_documents - 1}. Got {row!r} "
+                        f"in number {number}."
+                    )
             rows.append((*pair, 1.0, 1.0)[:4])
             names.append(f"number {number}")
         return cls._checked(data, rows, names)
 
     @classmethod
     def _checked(
-        cls,
-        data: Dataset,
-        pairs: Sequence[Sequence[Any]],
-        names: Sequence[str],
+        cls, data: Dataset, pairs: Sequence[Sequence[Any]], names: Sequence[str]
     ) -> Preferences:
         if not pairs:
             raise DataError("preferences must have at least one pair. Got none.")
-        for side in (0, 1):
-            for pair, name in zip(pairs, names, strict=True):
-                row = pair[side]
-                whole = isinstance(row, (int, np.integer)) and not isinstance(row, bool)
-                if not whole or not 0 <= row < data.n_documents:
-                    raise DataError(
-                        f"preferences must name rows from 0 to {data.n_documents - 1}. Got {row!r} "
-                        f"in {name}."
-                    )
         better, worse, probability, weight = zip(*pairs, strict=True)
         made = cls(
             np.asarray(better, np.int64),
@@ -114,18 +108,14 @@ class Preferences:
         first, second = self.better, self.worse
         chance, weight = self.probability, self.weight
         outside = (np.minimum(first, second) < 0) | (np.maximum(first, second) >= data.n_documents)
+        apart = self._queries(data, first) != self._queries(data, second)
+        is_weight = (weight >= 0) & np.isfinite(weight)
         for bad, rule in (
             (outside, f"be rows of the data, {data.n_documents} documents. Got another row"),
             (first == second, "name two documents. Got one twice"),
-            (
-                self._queries(data, first) != self._queries(data, second),
-                "be of documents of one query. Got two queries",
-            ),
+            (apart, "be of documents of one query. Got two queries"),
             (~((chance >= 0) & (chance <= 1)), "have a probability from 0 to 1. Got {chance:g}"),
-            (
-                ~((weight >= 0) & np.isfinite(weight)),
-                "have a finite weight, 0 or more. Got {weight:g}",
-            ),
+            (~is_weight, "have a finite weight, 0 or more. Got {weight:g}"),
         ):
             if np.any(bad):
                 at = int(np.argmax(bad))
@@ -143,8 +133,7 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
     `better` and `worse` are document ids where the data have some, and otherwise the number of the
     document in its query, from 1. Empty lines and what follows a # are left out.
     """
-    with open_for_reading(path) as source:
-        text = read_all(source)
+    text = read_all(path)
     try:
         lines = text.decode().splitlines()
     except UnicodeDecodeError as error:

@@ -22,6 +22,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # A row of a million features takes some 20 MB; a longer line is not a line of text.
 _LONGEST_LINE = 1 << 28
+_BLOCK_BYTES = 1 << 20
 
 
 def _zstd() -> ModuleType:
@@ -167,13 +168,19 @@ class LineReader:
         return filled, ended
 
 
-def read_all(source: Source) -> bytes:
-    """The whole of a small stream, without a byte order mark."""
-    reader = LineReader(source, 1 << 16)
-    text = b""
-    while (chunk := reader.next_chunk()) is not None:
-        text += chunk[0][: chunk[1]]
-    return text
+def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """The plain bytes of a text file in blocks of whole lines, without a byte order mark."""
+    with open_for_reading(path) as source:
+        reader = LineReader(source, _BLOCK_BYTES)
+        while (chunk := reader.next_chunk()) is not None:
+            buffer, size = chunk
+            yield bytes(memoryview(buffer)[:size])
+            reader.release(buffer)
+
+
+def read_all(path: str | os.PathLike[str]) -> bytes:
+    """The whole of a small text file, without a byte order mark."""
+    return b"".join(read_blocks(path))
 
 
 def _read_into(source: Source, view: memoryview) -> int:
@@ -193,15 +200,21 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse before the work a place that cannot be written after it; nothing is made there."""
     if os.path.isdir(path):
         raise DataError(f"{os.fspath(path)}: is a directory. Name a file in it.")
-    target = os.path.realpath(path)
-    if os.path.lexists(target) and not os.path.isfile(target):
-        raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
+    target = _target_of(path)
     try:
         # It is written beside its place first.
         with tempfile.TemporaryFile(dir=os.path.dirname(target)):
             pass
     except OSError as error:
         raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
+
+
+def _target_of(path: str | os.PathLike[str]) -> str:
+    """The file that is written for a path: what a link leads to."""
+    target = os.path.realpath(os.fspath(path))
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
+    return target
 
 
 @contextmanager
@@ -212,9 +225,7 @@ def open_for_writing(path: str | os.PathLike[str]) -> Iterator[Any]:
     an interrupt. A name that ends in `.gz` or `.zst` is compressed; the same content gives
     the same bytes.
     """
-    target = os.path.realpath(os.fspath(path))
-    if os.path.lexists(target) and not os.path.isfile(target):
-        raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
+    target = _target_of(path)
     beside = f"{target}.{secrets.token_hex(4)}.part"
     try:
         with open(beside, "xb") as file:

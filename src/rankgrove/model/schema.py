@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import refuse_repeats
-from rankgrove.errors import DataError
+from rankgrove.errors import DataError, is_whole_number
 from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
 
@@ -42,9 +42,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = tuple(self.feature_names)
-        if not all(isinstance(name, str) for name in names):
-            odd = next(name for name in names if not isinstance(name, str))
-            raise DataError(f"feature_names must be strings. Got {odd!r}.")
+        if odd := [name for name in names if not isinstance(name, str)]:
+            raise DataError(f"feature_names must be strings. Got {odd[0]!r}.")
         refuse_repeats("feature_names", names)
         categories = dict(
             _as_categories(feature, values, len(names))
@@ -78,7 +77,7 @@ class Schema:
 
 
 def _as_categories(feature: Any, values: Any, n_features: int) -> tuple[int, tuple[float, ...]]:
-    if isinstance(feature, bool) or not isinstance(feature, (int, np.integer)):
+    if not is_whole_number(feature):
         raise DataError(f"categories must be given by feature number. Got {feature!r}.")
     if not 0 <= feature < n_features:
         raise DataError(f"categories must be of one of {n_features} features. Got {feature}.")
