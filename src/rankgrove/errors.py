@@ -157,6 +157,21 @@ def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
     return ParameterError(f"{what} must be one of {', '.join(names)}. Got {got!r}{hint}")
 
 
+def refuse_repeats(subject: str, names: Iterable[str], advice: str = "") -> None:
+    """Refuse names of which two are the same.
+
+    >>> refuse_repeats("column names", ["a", "b", "a"], "Rename one.")
+    Traceback (most recent call last):
+    rankgrove.errors.DataError: column names must differ from each other. Got 'a' twice. Rename one.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            problem = f"{subject} must differ from each other. Got {name!r} twice. {advice}"
+            raise DataError(problem.rstrip())
+        seen.add(name)
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, of Python or of NumPy; a bool is none."""
     return isinstance(value, Real) and not isinstance(value, bool)

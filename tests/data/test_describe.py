@@ -230,7 +230,7 @@ def test_views_and_strided_features_compile_nothing_new():
         query_ids=np.array([1]),
     )
     assert describe(strided).duplicates == 3
-    for kernel in (module.summarise_rows, module.find_leaders, module.count_contradictions):
+    for kernel in (module.summarise_rows, module.find_leaders):
         assert len(kernel.signatures) == 1
 
 

@@ -280,11 +280,7 @@ def _listing(place: Path, most: int = 8) -> str:
 
 
 def read_fold(
-    fold: Fold,
-    benchmark: Benchmark | None = None,
-    *,
-    seed: int = 0,
-    n_jobs: int | None = None,
+    fold: Fold, benchmark: Benchmark | None = None, *, seed: int = 0, n_jobs: int | None = None
 ) -> Split:
     """Read the parts of a fold.
 

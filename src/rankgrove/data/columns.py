@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.dataset import Dataset, arranged, refuse_repeats
+from rankgrove.data.dataset import Dataset, arranged
 from rankgrove.data.queries import SplitQueries, as_ids, make_queries
-from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
+from rankgrove.errors import DataError, ParameterError, parameter, refuse_repeats, unknown_name
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.queries import (
-    Queries,
-    SplitQueries,
-    as_ids,
-    make_queries,
-    offsets_of,
-    stretches,
-)
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.data.queries import Queries, SplitQueries, as_ids, make_queries, offsets_of, spans
+from rankgrove.errors import DataError, ParameterError, refuse_repeats
 
 if TYPE_CHECKING:
     from rankgrove.data.describe import Description
@@ -151,13 +144,9 @@ class Dataset:
         matrix = as_features(features, absent)
         queries = make_queries(len(matrix), qid, group, split_queries)
         rows = arranged(
-            queries,
-            labels=labels,
-            weights=weights,
-            base_scores=base_scores,
-            document_ids=document_ids,
-            document_weights=document_weights,
-        )
+            queries, labels=labels, weights=weights, base_scores=base_scores,
+            document_ids=document_ids, document_weights=document_weights,
+        )  # fmt: skip
         return cls(
             features=matrix if queries.order is None else matrix[queries.order],
             offsets=queries.offsets,
@@ -244,7 +233,7 @@ class Dataset:
         if np.array_equal(chosen, np.arange(chosen[0], chosen[0] + len(chosen))):
             rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
-            rows = stretches(self.offsets[chosen], sizes)
+            rows = spans(self.offsets[chosen], sizes)
         by_document = {name: getattr(self, name) for name in _BY_DOCUMENT}
         return replace(
             self,
@@ -313,16 +302,6 @@ class Dataset:
 def default_feature_names(n_features: int) -> tuple[str, ...]:
     """`f1`, `f2`, …: numbered from 1, as LETOR files number them."""
     return tuple(f"f{number}" for number in range(1, n_features + 1))
-
-
-def refuse_repeats(subject: str, names: Iterable[str], advice: str = "") -> None:
-    """Refuse names of which two are the same."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            problem = f"{subject} must differ from each other. Got {name!r} twice. {advice}"
-            raise DataError(problem.rstrip())
-        seen.add(name)
 
 
 def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:

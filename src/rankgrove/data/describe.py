@@ -207,27 +207,6 @@ def find_leaders(bits, order, starts, ends, leaders):
                 distinct += 1
 
 
-@kernel
-def count_contradictions(order, leaders, query_of_row, labels):
-    """Rows that equal an earlier row of their query and have another label.
-
-    IN: rows in order of (leader, row), so that equal rows of a query are neighbours. Past the
-    first change of label every row of such a run has an earlier one that it contradicts.
-    """
-    total = 0
-    mixed = False
-    for place in range(1, len(order)):
-        row = order[place]
-        before = order[place - 1]
-        if leaders[row] != leaders[before] or query_of_row[row] != query_of_row[before]:
-            mixed = False
-        elif labels[row] != labels[before]:
-            mixed = True
-        if mixed:
-            total += 1
-    return total
-
-
 def describe(data: Dataset, n_jobs: int | None = None) -> Description:
     """Sum up a Dataset: what to look at before training on it.
 
@@ -327,9 +306,15 @@ def _find_duplicates(
     find_leaders(features.view(np.uint32), order, bounds[shared], bounds[shared + 1], leaders)
     repeats = np.flatnonzero(leaders != np.arange(len(hashes)))
     rows = np.union1d(repeats, leaders[repeats])
-    by_leader = rows[np.argsort(leaders[rows], kind="stable")]
-    query_of_row = np.repeat(np.arange(len(lengths)), lengths)
-    return len(repeats), int(count_contradictions(by_leader, leaders, query_of_row, labels))
+    rows = rows[np.argsort(leaders[rows], kind="stable")]
+    # Equal rows of a query are neighbours now, a run. Past the first change of label, every row of
+    # a run has an earlier one that it contradicts.
+    runs = np.stack([leaders[rows], np.repeat(np.arange(len(lengths)), lengths)[rows]])
+    begins = np.append(True, (runs[:, 1:] != runs[:, :-1]).any(axis=0))
+    labels = labels[rows]
+    n_changes = np.cumsum(~begins & np.append(False, labels[1:] != labels[:-1]))
+    before_run = n_changes[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
+    return len(repeats), int(np.sum(n_changes > before_run))
 
 
 def _lengths(sizes: NDArray[np.int64]) -> QueryLengths:

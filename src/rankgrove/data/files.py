@@ -27,7 +27,7 @@ StrPath = str | os.PathLike[str]
 _TABLES: dict[str, FileFormat] = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 # What only one kind of reader takes. A table's document ids are a column with a name.
-_LETOR_OPTIONS = ("index_base", "absent", "n_features", "feature_names")
+_LETOR_OPTIONS: tuple[str, ...] = ("index_base", "absent", "n_features", "feature_names")
 _TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header")
 
 # What a table has in columns and LETOR text in files beside it; `read_letor` has an s after each.
@@ -59,15 +59,11 @@ def read_data(path: StrPath, **options: Any) -> Dataset:
         for LETOR text each is a file with one number per line, or a suffix as ".init": the file of
         the same name with it added. An option that the format has no use for is an error.
     """
-    if format_of(path) == "letor":
-        _refuse_options(path, options, _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)")
+    if _is_letor(path, options):
         for option in _BESIDE:
             if (place := options.pop(option, None)) is not None:
                 options[f"{option}s"] = _numbers_beside(path, option, place)
         return _with_all_document_ids(path, read_letor(path, **options))
-    _refuse_options(path, options, _LETOR_OPTIONS, "a LETOR file")
-    # A table is read by the threads of another library, but a wrong number is still wrong.
-    resolve_n_jobs(options.pop("n_jobs", None))
     if isinstance(options.get("group"), (str, os.PathLike)):
         options["group"] = read_numbers(options["group"], "the size of a query")
     if options.pop("document_ids", False):
@@ -81,12 +77,9 @@ def write_data(data: Dataset, path: StrPath, **options: Any) -> None:
     `document_ids=False` leaves them out; `n_jobs` is the number of threads; the other options
     are those of `write_letor` or `write_table`, as far as the format has a use for them.
     """
-    if format_of(path) == "letor":
-        _refuse_options(path, options, _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)")
+    if _is_letor(path, options):
         write_letor(data, path, **options)
         return
-    _refuse_options(path, options, _LETOR_OPTIONS, "a LETOR file")
-    resolve_n_jobs(options.pop("n_jobs", None))
     if not options.pop("document_ids", True):
         options["document_id"] = None
     write_table(data, path, **options)
@@ -185,12 +178,18 @@ def _with_all_document_ids(path: StrPath, data: Dataset) -> Dataset:
     return data
 
 
-def _refuse_options(
-    path: StrPath, options: dict[str, Any], foreign: tuple[str, ...], kind: str
-) -> None:
+def _is_letor(path: StrPath, options: dict[str, Any]) -> bool:
+    """Whether a file is LETOR text; an option that its format has no use for is refused."""
+    foreign, place = _LETOR_OPTIONS, "a LETOR file"
+    if is_letor := format_of(path) == "letor":
+        foreign, place = _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)"
     for name in foreign:
         if options.get(name) is not None:
             raise ParameterError(
-                f"{parameter(f'{name}=')} must be used with {kind} only. Got it with "
+                f"{parameter(f'{name}=')} must be used with {place} only. Got it with "
                 f"{os.fspath(path)!r}: leave it out."
             )
+    if not is_letor:
+        # A table is read by the threads of another library, but a wrong number is still wrong.
+        resolve_n_jobs(options.pop("n_jobs", None))
+    return is_letor

@@ -15,21 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, resolve_n_jobs, submit
 from rankgrove.data.dataset import Dataset, arranged
 from rankgrove.data.letor_format import NUMBER_BYTES, format_rows
-from rankgrove.data.letor_reader import (
-    ABSENT,
-    Absent,
-    IndexBase,
-    LetorOptions,
-    LetorReader,
-    Parsed,
-)
+from rankgrove.data.letor_reader import ABSENT, Absent, IndexBase, LetorOptions, LetorReader, Parsed
 from rankgrove.data.queries import (
     Queries,
     SplitQueries,
+    first_of_same_id,
     offsets_of,
     queries_from_ids,
     queries_from_sizes,
-    stretches,
+    spans,
 )
 from rankgrove.data.rows import permute_rows
 from rankgrove.data.streams import (
@@ -39,14 +33,7 @@ from rankgrove.data.streams import (
     read_all,
     source_of_bytes,
 )
-from rankgrove.errors import (
-    DataError,
-    ParameterError,
-    ParseError,
-    parameter,
-    unknown_name,
-    whole_number,
-)
+from rankgrove.errors import DataError, ParseError, parameter, refusal, unknown_name, whole_number
 
 Path = str | os.PathLike[str]
 Group = ArrayLike | Path
@@ -144,7 +131,7 @@ def parse_letor(
     ([2.0, 0.0, 1.0], [7, 8], [0, 2, 3])
     """
     if not isinstance(text, (bytes, bytearray, memoryview)):
-        raise ParameterError(f"text must be bytes. Got {type(text).__name__}: encode it as UTF-8.")
+        raise refusal("text", "be bytes", got=type(text).__name__, advice="encode it as UTF-8")
     return _read(source_of_bytes(text, path), LetorOptions(**options), group)
 
 
@@ -200,9 +187,7 @@ def _width(options: LetorOptions) -> int | None:
     width: int | None = whole_number("n_features", options.n_features, 1, _MOST_FEATURES, none=True)
     names = options.feature_names
     if names is not None and width not in (None, len(names)):
-        raise ParameterError(
-            f"feature_names must have one name a feature, {width}. Got {len(names)}."
-        )
+        raise refusal("feature_names", f"have one name a feature, {width}", len(names))
     return width if names is None else len(names)
 
 
@@ -237,16 +222,15 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
     """The queries by the ids in the text, in which a run is a stretch of equal bytes."""
     ids = _as_query_ids(parsed.run_ids)
     changes = np.append(True, ids[1:] != ids[:-1])
-    ids, rows, lines = ids[changes], parsed.run_rows[changes], parsed.run_lines[changes]
+    ids, (rows, lines) = ids[changes], parsed.run_starts[changes].T
     runs = queries_from_ids(ids, "group")
     ends = np.append(rows[1:], len(parsed.labels))
     if runs.order is None:
         return Queries(np.append(0, ends), ids, None)
     if split_queries == "error":
-        query_of_run = np.repeat(np.arange(len(runs.ids)), np.diff(runs.offsets))
-        later = np.setdiff1d(np.arange(len(runs.order)), runs.offsets)
-        at = later[runs.order[later].argmin()]
-        again, first = runs.order[at], runs.order[runs.offsets[query_of_run[at]]]
+        first_runs = first_of_same_id(ids)
+        again = int((first_runs != np.arange(len(ids))).argmax())
+        first = first_runs[again]
         raise DataError(
             f"{name}: the lines of a query must be together. Got query {ids[again]!s} from line "
             f"{lines[first]} on and again from line {lines[again]} on. Sort the lines by query "
@@ -254,7 +238,7 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
         )
     sizes = (ends - rows)[runs.order]
     offsets = offsets_of(np.add.reduceat(sizes, runs.offsets[:-1]))
-    return Queries(offsets, runs.ids, stretches(rows[runs.order], sizes))
+    return Queries(offsets, runs.ids, spans(rows[runs.order], sizes))
 
 
 def _as_query_ids(ids: list[bytes]) -> NDArray[Any]:

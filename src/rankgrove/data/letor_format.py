@@ -10,12 +10,9 @@ import math
 import numpy as np
 
 from rankgrove._jit import kernel
+from rankgrove.data.letor_text import PLAIN, POWERS, TO_POWER, decimal_to_float32
 
 NEWLINE, BLANK, HASH, MINUS, DOT, ZERO, COLON, LETTER_E = 10, 32, 35, 45, 46, 48, 58, 101
-
-# POWERS[TO_POWER + k] is 10**k, correctly rounded, for k from -80 to 80.
-POWERS = np.array([float(f"1e{power}") for power in range(-80, 81)])
-TO_POWER = 80
 
 # The bytes of the longest number, such as -0.0000123456789.
 NUMBER_BYTES = 16
@@ -23,19 +20,9 @@ NUMBER_BYTES = 16
 
 @kernel
 def _reads_back(mantissa, exponent, value):
-    """Whether `mantissa * 10**exponent` rounds, by way of float64, to a positive float32.
-
-    As the reader has it: up to 10**22 both factors are exact and one operation rounds correctly;
-    beyond, all numbers within 2**-50 of the product must round to `value`.
-    """
-    if -22 <= exponent < 0:
-        return np.float32(np.float64(mantissa) / POWERS[TO_POWER - exponent]) == value
-    product = np.float64(mantissa) * POWERS[TO_POWER + exponent]
-    if 0 <= exponent <= 22:
-        return np.float32(product) == value
-    low = np.float32(product * (1.0 - 2.0**-50))
-    high = np.float32(product * (1.0 + 2.0**-50))
-    return low == value and high == value
+    """Whether the reader takes `mantissa * 10**exponent` for a positive float32, without doubt."""
+    number, kind = decimal_to_float32(np.uint64(mantissa), exponent)
+    return kind == PLAIN and number == value
 
 
 @kernel

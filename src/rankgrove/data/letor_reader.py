@@ -85,15 +85,14 @@ class LetorOptions(NamedTuple):
 class Parsed(NamedTuple):
     """What the text says, in the order of its lines.
 
-    A run is a stretch of lines with the same bytes as query id; `run_rows` and `run_lines` say
-    where each begins (lines count from 1). Without query ids in the text there are no runs.
+    A run is a stretch of lines with the same bytes as query id; `run_starts` has the row and the
+    line (from 1) where each begins. Without query ids in the text there are no runs.
     """
 
     features: NDArray[np.float32]
     labels: NDArray[np.float32]
     run_ids: list[bytes]
-    run_rows: NDArray[np.int64]
-    run_lines: NDArray[np.int64]
+    run_starts: NDArray[np.int64]
     comments: list[str]
 
 
@@ -145,8 +144,7 @@ class LetorReader:
         self.n_rows = self.n_lines = self.n_bytes = 0
         self.end_index = self.base
         self.run_ids: list[bytes] = []
-        self.run_rows: list[NDArray[np.int64]] = []
-        self.run_lines: list[NDArray[np.int64]] = []
+        self.run_starts = [np.empty((0, 2), dtype=np.int64)]
         self.comments: list[str] = []
 
     @property
@@ -175,14 +173,9 @@ class LetorReader:
                 f"{self.source.name}: must have at least one line that is neither blank nor a "
                 f"comment. Got none."
             )
-        none = np.empty(0, dtype=np.int64)
-        return Parsed(
-            *self.rows.finish(self.n_rows, self._width(self.end_index)),
-            self.run_ids,
-            np.concatenate([none, *self.run_rows]),
-            np.concatenate([none, *self.run_lines]),
-            self.comments,
-        )
+        features, labels = self.rows.finish(self.n_rows, self._width(self.end_index))
+        run_starts = np.concatenate(self.run_starts)
+        return Parsed(features, labels, self.run_ids, run_starts, self.comments)
 
     def _begin(self, chunk: _Chunk) -> None:
         """Find the rows of a chunk their place, and have them parsed."""
@@ -329,8 +322,7 @@ class LetorReader:
             except UnicodeDecodeError as error:
                 yield start + error.start, _NOT_UTF8
         self.run_ids += ids
-        self.run_rows.append(runs[:, 0].copy())
-        self.run_lines.append(runs[:, 1] + (chunk.first_line + 1))
+        self.run_starts.append(runs[:, :2] + [0, chunk.first_line + 1])
 
     def _take_comments(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
         for start, end in chunk.comments.tolist():

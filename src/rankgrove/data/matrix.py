@@ -9,16 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.columns import check_numeric, cut_frame, fill_features
-from rankgrove.data.dataset import (
-    Dataset,
-    as_features,
-    as_floats,
-    default_feature_names,
-    refuse_repeats,
-)
+from rankgrove.data.dataset import Dataset, as_features, as_floats, default_feature_names
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, ParameterError, refuse_repeats
 
 # A data frame may bring its queries along in a column of this name.
 _QID = "qid"

@@ -42,7 +42,7 @@ def queries_from_ids(qid: ArrayLike, split_queries: SplitQueries = "error") -> Q
         return Queries(np.zeros(1, dtype=np.int64), ids, None)
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     run_ids = ids[starts]
-    first_run = _first_run_of_same_id(run_ids)
+    first_run = first_of_same_id(run_ids)
     split = np.flatnonzero(first_run != np.arange(len(starts)))
     ends = np.append(starts[1:], len(ids))
     if len(split) == 0:
@@ -135,7 +135,7 @@ def as_ids(values: ArrayLike, name: str) -> NDArray[Any]:
     return ids
 
 
-def _first_run_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
+def first_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
     """For each run of rows, the first run that has the same id: itself, unless split."""
     if run_ids.dtype.kind == "O":
         first: dict[Any, int] = {}
@@ -155,10 +155,10 @@ def offsets_of(sizes: NDArray[Any]) -> NDArray[np.int64]:
     return offsets
 
 
-def stretches(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def spans(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each start on, as many as its size says, one stretch after the other.
 
-    >>> stretches(np.array([5, 0]), np.array([2, 3])).tolist()
+    >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
     before = np.cumsum(sizes) - sizes

@@ -130,20 +130,16 @@ def narrow_rows(matrix, n_rows, old_width, new_width):
 @kernel
 def permute_rows(matrix, order):
     """Make row `i` the former row `order[i]`, in place."""
-    n_rows, width = matrix.shape
-    done = np.zeros(n_rows, dtype=np.bool_)
-    kept = np.empty(width, dtype=matrix.dtype)
-    for first in range(n_rows):
+    done = np.zeros(len(matrix), dtype=np.bool_)
+    kept = np.empty(matrix.shape[1], dtype=matrix.dtype)
+    for first in range(len(matrix)):
         if done[first] or order[first] == first:
             continue
-        for column in range(width):
-            kept[column] = matrix[first, column]
+        kept[:] = matrix[first]
         row = first
         while order[row] != first:
-            for column in range(width):
-                matrix[row, column] = matrix[order[row], column]
+            matrix[row] = matrix[order[row]]
             done[row] = True
             row = order[row]
-        for column in range(width):
-            matrix[row, column] = kept[column]
+        matrix[row] = kept
         done[row] = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from rankgrove._jit import chunk_queries, kernel, run_chunks
 from rankgrove._jit.hashing import draw_bits, finalise
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.queries import offsets_of
-from rankgrove.errors import ParameterError
+from rankgrove.errors import ParameterError, is_number, is_whole_number
 
 # The shares of grades 0 to 4 in MSLR-WEB10K, to which the labels are calibrated.
 GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
@@ -52,14 +52,9 @@ _LOW_16 = np.uint64(0xFFFF)
 _LOW_32 = np.uint64(0xFFFFFFFF)
 
 # Places of a stream that are no columns: past any column number.
-_FACTOR = 1 << 40
-_LABEL_NOISE = 1 << 41
-_LENGTH = 1 << 42
-_RICHNESS = 1 << 43
-_DIFFICULTY = 1 << 44
-_DOCUMENTS = 1 << 45
-_DATA_STREAM = 1
-_CALIBRATION_STREAM = 2
+_FACTOR, _LABEL_NOISE, _LENGTH = 1 << 40, 1 << 41, 1 << 42
+_RICHNESS, _DIFFICULTY, _DOCUMENTS = 1 << 43, 1 << 44, 1 << 45
+_DATA_STREAM, _CALIBRATION_STREAM = 1, 2
 
 
 @kernel
@@ -228,32 +223,26 @@ def fill_queries(
             latents[row] = richness + reliability * (signals[row] + disturbance)
 
 
-@overload
-def make_web_search(
-    n_queries: int = ...,
-    n_features: int = ...,
-    *,
-    mean_documents: float = ...,
-    noise: float = ...,
-    missing: float = ...,
-    seed: int = ...,
-    best_scores: Literal[False] = ...,
-    n_jobs: int | None = ...,
-) -> Dataset: ...
+class _Options(TypedDict, total=False):
+    mean_documents: float
+    noise: float
+    missing: float
+    seed: int
+    n_jobs: int | None
 
 
 @overload
 def make_web_search(
-    n_queries: int = ...,
-    n_features: int = ...,
-    *,
-    mean_documents: float = ...,
-    noise: float = ...,
-    missing: float = ...,
-    seed: int = ...,
-    best_scores: Literal[True],
-    n_jobs: int | None = ...,
-) -> tuple[Dataset, NDArray[np.float64]]: ...
+    n_queries: int = ..., n_features: int = ..., *, best_scores: Literal[False] = ...,
+    **options: Unpack[_Options],
+) -> Dataset: ...  # fmt: skip
+
+
+@overload
+def make_web_search(
+    n_queries: int = ..., n_features: int = ..., *, best_scores: Literal[True],
+    **options: Unpack[_Options],
+) -> tuple[Dataset, NDArray[np.float64]]: ...  # fmt: skip
 
 
 def make_web_search(
@@ -427,8 +416,7 @@ def _feature_names(n_features: int) -> tuple[str, ...]:
 
 
 def _check(name: str, value: Any, what: str, low: float, high: float = math.inf) -> None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    real = isinstance(value, (float, np.floating)) and math.isfinite(value)
-    if not (whole or (real and what == "a number")) or not low <= value <= high:
+    is_right = is_whole_number if what == "an integer" else is_number
+    if not is_right(value) or not low <= value <= high or value == math.inf:
         rule = f"{low} or more" if high == math.inf else f"from {low} to {high}"
         raise ParameterError(f"{name} must be {what}, {rule}. Got {value!r}.")

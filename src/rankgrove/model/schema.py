@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.data.dataset import refuse_repeats
-from rankgrove.errors import DataError, is_whole_number
+from rankgrove.errors import DataError, is_whole_number, refuse_repeats
 from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
 

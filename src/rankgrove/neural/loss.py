@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
-from rankgrove.data.queries import stretches
+from rankgrove.data.queries import spans
 from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
 from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
@@ -154,15 +154,11 @@ def ranking_loss(
 
 
 def _prepare(
-    objective: Objective,
-    data: Dataset,
-    preferences: Preferences | None,
-    seed: int,
-    n_jobs: int | None,
+    objective: Objective, data: Dataset, pairs: Preferences | None, seed: int, n_jobs: int | None
 ) -> Forces:
-    if preferences is None:
+    if pairs is None:
         return objective.prepare(data, n_jobs, seed)
-    return prepare_preferences(objective, data, preferences, n_jobs)
+    return prepare_preferences(objective, data, pairs, n_jobs)
 
 
 def forces_at(prepared: Forces, scores: Floats, iteration: int) -> Floats:
@@ -207,7 +203,7 @@ class Batches:
 
     def rows(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of these queries, one query after the other."""
-        return stretches(self._data.offsets[queries], self._data.group[queries])
+        return spans(self._data.offsets[queries], self._data.group[queries])
 
     def forces(self, queries: NDArray[np.int64], scores: Floats, iteration: int) -> Floats:
         """The forces on the documents of these queries at their scores, in the order of `rows`."""
@@ -216,7 +212,7 @@ class Batches:
         if pairs is not None:
             n_pairs = np.diff(self._starts)[queries]
             moved = np.repeat(batch.offsets[:-1] - self._data.offsets[queries], n_pairs)
-            pairs = pairs.take(stretches(self._starts[queries], n_pairs), moved)
+            pairs = pairs.take(spans(self._starts[queries], n_pairs), moved)
         prepared = _prepare(self._objective, batch, pairs, self._seed, self._n_jobs)
         return forces_at(prepared, scores, iteration)
 

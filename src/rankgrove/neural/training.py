@@ -251,17 +251,17 @@ def start_network(
     valid: Mapping[str, Dataset],
     parameters: NetworkParameters,
     *,
-    module: Any = None,
     base_model: Any = None,
-    preferences: Preferences | None = None,
     n_jobs: int | None = None,
+    **options: Any,
 ) -> Run:
-    """A run that has done no epoch yet; see `RankNet` for what each argument means."""
+    """A run that has done no epoch yet; further options are those of `NetworkTrainer`.
+
+    See `RankNet` for what each argument means.
+    """
     base, train, sets = apply_base(base_model, train, valid)
     check_sets(train, sets, parameters)
     measures = MetricMeasures(parameters.metrics())
     validation = Validation(sets, measures, parameters.early_stopping_rounds, None, n_jobs)
-    trainer = NetworkTrainer(
-        train, sets, parameters, module=module, base=base, preferences=preferences, n_jobs=n_jobs
-    )
+    trainer = NetworkTrainer(train, sets, parameters, base=base, n_jobs=n_jobs, **options)
     return Run(trainer, validation)
