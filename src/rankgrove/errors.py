@@ -208,9 +208,10 @@ def whole_number(
     return int(value)
 
 
-def need_extra(package: str, extra: str, purpose: str) -> MissingExtraError:
-    """The error for an optional package that is not installed."""
+def need_extra(package: str, extra: str | None, purpose: str) -> MissingExtraError:
+    """The error for an optional package that is not installed, of an extra or by itself."""
+    source = f"'rankgrove[{extra}]'" if extra else package
     return MissingExtraError(
         f"{purpose} needs the package {package!r}, which is not installed. "
-        f"Install it with: pip install 'rankgrove[{extra}]'"
+        f"Install it with: pip install {source}"
     )

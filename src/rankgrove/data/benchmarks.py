@@ -192,11 +192,8 @@ def find_folds(directory: str | os.PathLike[str], benchmark: Benchmark | None = 
         raise DataError(
             f"{place}: must be a directory with a data set. Got {what}: name the directory."
         )
-    folders = sorted(
-        (number, path)
-        for path in place.iterdir()
-        if path.is_dir() and (number := _fold_number(path))
-    )
+    numbered = ((_fold_number(path), path) for path in place.iterdir() if path.is_dir())
+    folders = sorted((number, path) for number, path in numbered if number)
     if folders:
         return [Fold(number, _parts_of(path, None)) for number, path in folders]
     pieces = _pieces(place)
@@ -376,12 +373,10 @@ def choose_folds(folds: Sequence[Fold], wanted: Iterable[int] | None) -> list[Fo
     if wanted is None:
         return list(folds)
     by_number = {fold.number: fold for fold in folds}
-    chosen = []
-    for number in dict.fromkeys(wanted):
-        if number not in by_number:
-            known = ", ".join(map(str, by_number))
-            raise ParameterError(f"folds must be out of {known}. Got {number}.")
-        chosen.append(by_number[number])
+    chosen = list(dict.fromkeys(wanted))
+    if absent := [number for number in chosen if number not in by_number]:
+        known = ", ".join(map(str, by_number))
+        raise ParameterError(f"folds must be out of {known}. Got {absent[0]}.")
     if not chosen:
         raise ParameterError("folds must name at least one fold. Got none.")
-    return chosen
+    return [by_number[number] for number in chosen]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.queries import Queries, SplitQueries, as_ids, make_queries, offsets_of, spans
-from rankgrove.errors import DataError, ParameterError, refuse_repeats
+from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
 
 if TYPE_CHECKING:
     from rankgrove.data.describe import Description
@@ -207,24 +207,20 @@ class Dataset:
         """
         chosen = np.asarray(indices)
         if chosen.ndim != 1:
-            raise ParameterError(
-                f"queries must be taken by a one-dimensional list. Got shape {chosen.shape}."
+            raise refusal(
+                "queries", "be taken by a one-dimensional list", got=f"shape {chosen.shape}"
             )
         if chosen.dtype == bool:
             if len(chosen) != self.n_queries:
-                raise ParameterError(
-                    f"a mask of queries must have {self.n_queries} entries. Got {len(chosen)}."
-                )
+                raise refusal("a mask of queries", f"have {self.n_queries} entries", len(chosen))
             chosen = np.flatnonzero(chosen)
         if len(chosen) == 0:
             raise ParameterError("take_queries must be given at least one query. Got none.")
         if not np.issubdtype(chosen.dtype, np.integer):
             raise ParameterError(f"queries must be taken by number. Got {chosen.dtype}.")
         if chosen.min() < -self.n_queries or chosen.max() >= self.n_queries:
-            raise ParameterError(
-                f"query numbers must be below {self.n_queries}. Got {chosen.min()} to "
-                f"{chosen.max()}."
-            )
+            got = f"{chosen.min()} to {chosen.max()}"
+            raise refusal("query numbers", f"be below {self.n_queries}", got=got)
         chosen = np.where(chosen < 0, chosen + self.n_queries, chosen)
         if len(np.unique(chosen)) != len(chosen):
             raise ParameterError("take_queries must be given each query once. Got one twice.")
@@ -277,9 +273,8 @@ class Dataset:
         [(8, 2), (8, 2), (8, 2), (8, 2), (8, 2)]
         """
         if n_folds < 2 or n_folds > self.n_queries:
-            raise ParameterError(
-                f"n_folds must be from 2 to the number of queries, {self.n_queries}. Got {n_folds}."
-            )
+            rule = f"be from 2 to the number of queries, {self.n_queries}"
+            raise refusal("n_folds", rule, n_folds)
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
         for held_out in np.array_split(shuffled, n_folds):
             test = np.zeros(self.n_queries, dtype=bool)

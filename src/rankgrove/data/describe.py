@@ -220,6 +220,7 @@ def describe(data: Dataset, n_jobs: int | None = None) -> Description:
     summaries, constant, hashes = _summarise(features, data.feature_names, n_jobs)
     duplicates, contradictions = _find_duplicates(features, hashes, labels, data.group)
     values, counts = np.unique(labels, return_counts=True)
+    grades = dict(zip(values.tolist(), counts.tolist(), strict=True))
     lowest = np.minimum.reduceat(labels, data.offsets[:-1])
     highest = np.maximum.reduceat(labels, data.offsets[:-1])
     quantiles = np.quantile(labels, _QUANTILES, method="inverted_cdf")
@@ -229,9 +230,7 @@ def describe(data: Dataset, n_jobs: int | None = None) -> Description:
         queries=data.n_queries,
         features=data.n_features,
         distinct_labels=len(values),
-        grades=dict(zip(values.tolist(), counts.tolist(), strict=True))
-        if len(values) <= MAX_GRADES
-        else None,
+        grades=grades if len(values) <= MAX_GRADES else None,
         label_quantiles=dict(zip(_QUANTILES, quantiles.tolist(), strict=True)),
         lengths=_lengths(data.group),
         queries_without_relevant=int((highest <= 0).sum()),
@@ -274,17 +273,12 @@ def _summarise(
     counts = [part.sum(axis=0).tolist() for part in (missing, infinite, zeros)]
     finite = n_rows - missing.sum(axis=0) - infinite.sum(axis=0)
     # Adding 0.0 turns -0.0 into 0.0: which of the two comes first is no property of the data.
+    means = sums.sum(axis=0) / np.maximum(finite, 1)
     figures = [
         [value if n else None for value, n in zip((figure + 0.0).tolist(), finite, strict=True)]
-        for figure in (
-            lows.min(axis=0),
-            highs.max(axis=0),
-            sums.sum(axis=0) / np.maximum(finite, 1),
-        )
+        for figure in (lows.min(axis=0), highs.max(axis=0), means)
     ]
-    summaries = tuple(
-        FeatureSummary(*fields) for fields in zip(names, *counts, *figures, strict=True)
-    )
+    summaries = tuple(map(FeatureSummary, names, *counts, *figures))
     constant = tuple(names[feature] for feature in np.flatnonzero(~differs.any(axis=0)))
     return summaries, constant, hashes
 

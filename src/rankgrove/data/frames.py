@@ -29,14 +29,7 @@ from rankgrove.data.columns import (
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.queries import SplitQueries
 from rankgrove.data.streams import format_and_compression, open_for_writing
-from rankgrove.errors import (
-    DataError,
-    MissingExtraError,
-    ParameterError,
-    need_extra,
-    parameter,
-    unknown_name,
-)
+from rankgrove.errors import DataError, ParameterError, need_extra, parameter, unknown_name
 
 Backend = Literal["pandas", "polars", "pyarrow"]
 Format = Literal["csv", "tsv", "parquet"]
@@ -140,10 +133,8 @@ def make_frame(columns: dict[str, Any], backend: Backend) -> Any:
     try:
         importlib.import_module(backend)
     except ImportError as error:
-        raise MissingExtraError(
-            f"to_frame with {parameter('backend', backend)} needs the package {backend!r}, which "
-            f"is not installed. Install it with: pip install {backend}"
-        ) from error
+        purpose = f"to_frame with {parameter('backend', backend)}"
+        raise need_extra(backend, None, purpose) from error
     return nw.from_dict(columns, backend=backend).to_native()
 
 

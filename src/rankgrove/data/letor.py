@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,23 +16,9 @@ from rankgrove._jit import as_input, resolve_n_jobs, submit
 from rankgrove.data.dataset import Dataset, arranged
 from rankgrove.data.letor_format import NUMBER_BYTES, format_rows
 from rankgrove.data.letor_reader import ABSENT, Absent, IndexBase, LetorOptions, LetorReader, Parsed
-from rankgrove.data.queries import (
-    Queries,
-    SplitQueries,
-    first_of_same_id,
-    offsets_of,
-    queries_from_ids,
-    queries_from_sizes,
-    spans,
-)
+from rankgrove.data.queries import Queries, SplitQueries, queries_from_runs, queries_from_sizes
 from rankgrove.data.rows import permute_rows
-from rankgrove.data.streams import (
-    Source,
-    open_for_reading,
-    open_for_writing,
-    read_all,
-    source_of_bytes,
-)
+from rankgrove.data.streams import Source, open_for_reading, open_for_writing, read_all
 from rankgrove.errors import DataError, ParseError, parameter, refusal, unknown_name, whole_number
 
 Path = str | os.PathLike[str]
@@ -132,7 +118,7 @@ def parse_letor(
     """
     if not isinstance(text, (bytes, bytearray, memoryview)):
         raise refusal("text", "be bytes", got=type(text).__name__, advice="encode it as UTF-8")
-    return _read(source_of_bytes(text, path), LetorOptions(**options), group)
+    return _read(Source.of_bytes(text, path), LetorOptions(**options), group)
 
 
 def _read(
@@ -223,22 +209,17 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
     ids = _as_query_ids(parsed.run_ids)
     changes = np.append(True, ids[1:] != ids[:-1])
     ids, (rows, lines) = ids[changes], parsed.run_starts[changes].T
-    runs = queries_from_ids(ids, "group")
-    ends = np.append(rows[1:], len(parsed.labels))
-    if runs.order is None:
-        return Queries(np.append(0, ends), ids, None)
-    if split_queries == "error":
-        first_runs = first_of_same_id(ids)
-        again = int((first_runs != np.arange(len(ids))).argmax())
-        first = first_runs[again]
+
+    def refuse(first: int, again: int) -> NoReturn:
         raise DataError(
             f"{name}: the lines of a query must be together. Got query {ids[again]!s} from line "
             f"{lines[first]} on and again from line {lines[again]} on. Sort the lines by query "
             f"id, or pass {parameter('split_queries', 'group')}."
         )
-    sizes = (ends - rows)[runs.order]
-    offsets = offsets_of(np.add.reduceat(sizes, runs.offsets[:-1]))
-    return Queries(offsets, runs.ids, spans(rows[runs.order], sizes))
+
+    return queries_from_runs(
+        ids, rows, len(parsed.labels), refuse if split_queries == "error" else None
+    )
 
 
 def _as_query_ids(ids: list[bytes]) -> NDArray[Any]:

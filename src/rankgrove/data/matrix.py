@@ -12,7 +12,7 @@ from rankgrove.data.columns import check_numeric, cut_frame, fill_features
 from rankgrove.data.dataset import Dataset, as_features, as_floats, default_feature_names
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
-from rankgrove.errors import DataError, ParameterError, refuse_repeats
+from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
 
 # A data frame may bring its queries along in a column of this name.
 _QID = "qid"
@@ -185,9 +185,8 @@ def validation_sets(
         sets = dict(zip(names, several, strict=True))
     wrong = [name for name, data in sets.items() if not isinstance(data, Dataset)]
     if wrong:
-        raise ParameterError(
-            f"validation set {wrong[0]!r} must be a Dataset. Got {type(sets[wrong[0]]).__name__}."
-        )
+        got = type(sets[wrong[0]]).__name__
+        raise refusal(f"validation set {wrong[0]!r}", "be a Dataset", got=got)
     return sets
 
 
@@ -196,8 +195,6 @@ def as_validation_set(entry: Any) -> Dataset:
     if isinstance(entry, Dataset):
         return entry
     if not isinstance(entry, (tuple, list)) or len(entry) not in (2, 3):
-        raise ParameterError(
-            f"eval_set must be a list of tuples (X, y, qid). Got {type(entry).__name__} as an "
-            f"entry."
-        )
+        got = f"{type(entry).__name__} as an entry"
+        raise refusal("eval_set", "be a list of tuples (X, y, qid)", got=got)
     return as_dataset(entry[0], entry[1], qid=entry[2] if len(entry) == 3 else None)

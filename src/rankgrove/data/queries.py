@@ -5,7 +5,8 @@ The documents of query `q` are the rows `offsets[q]:offsets[q + 1]`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,25 +42,43 @@ def queries_from_ids(qid: ArrayLike, split_queries: SplitQueries = "error") -> Q
     if len(ids) == 0:
         return Queries(np.zeros(1, dtype=np.int64), ids, None)
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-    run_ids = ids[starts]
-    first_run = first_of_same_id(run_ids)
-    split = np.flatnonzero(first_run != np.arange(len(starts)))
-    ends = np.append(starts[1:], len(ids))
-    if len(split) == 0:
-        return Queries(np.append(starts, len(ids)).astype(np.int64), run_ids, None)
-    if split_queries == "error":
-        again, first = split[0], first_run[split[0]]
+
+    def refuse(first: int, again: int) -> NoReturn:
         raise DataError(
-            f"query {_show(run_ids[again])} is split: its rows {starts[first]} to "
-            f"{ends[first] - 1} and again from row {starts[again]} on (rows count from 0). "
+            f"query {_show(ids[starts[again]])} is split: its rows {starts[first]} to "
+            f"{starts[first + 1] - 1} and again from row {starts[again]} on (rows count from 0). "
             f"Sort the rows by query id, or pass {parameter('split_queries', 'group')} to bring "
             f"them together."
         )
-    query_of_run = np.unique(first_run, return_inverse=True)[1]
-    query_of_row = np.repeat(query_of_run, ends - starts)
-    order = np.argsort(query_of_row, kind="stable").astype(np.int64)
-    sizes = np.bincount(query_of_row)
-    return Queries(offsets_of(sizes), run_ids[np.unique(first_run)], order)
+
+    return queries_from_runs(
+        ids[starts], starts, len(ids), refuse if split_queries == "error" else None
+    )
+
+
+def queries_from_runs(
+    ids: NDArray[Any],
+    starts: NDArray[np.int64],
+    n_rows: int,
+    refuse: Callable[[int, int], NoReturn] | None,
+) -> Queries:
+    """Queries from runs of rows of one id each: their ids, and the rows where they start.
+
+    Where a run has the id of an earlier one, they are brought together, or `refuse` is called with
+    the numbers of both.
+    """
+    first_runs = _first_of_same_id(ids)
+    bounds = np.append(starts, n_rows).astype(np.int64)
+    queries = np.unique(first_runs)
+    if len(queries) == len(ids):
+        return Queries(bounds, ids, None)
+    if refuse is not None:
+        again = int((first_runs != np.arange(len(ids))).argmax())
+        refuse(int(first_runs[again]), again)
+    by_query = np.argsort(first_runs, kind="stable")
+    sizes = np.diff(bounds)[by_query]
+    sizes_of_queries = np.add.reduceat(sizes, np.searchsorted(first_runs[by_query], queries))
+    return Queries(offsets_of(sizes_of_queries), ids[queries], spans(bounds[by_query], sizes))
 
 
 def queries_from_sizes(group: ArrayLike, n_rows: int) -> Queries:
@@ -135,7 +154,7 @@ def as_ids(values: ArrayLike, name: str) -> NDArray[Any]:
     return ids
 
 
-def first_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
+def _first_of_same_id(run_ids: NDArray[Any]) -> NDArray[np.int64]:
     """For each run of rows, the first run that has the same id: itself, unless split."""
     if run_ids.dtype.kind == "O":
         first: dict[Any, int] = {}

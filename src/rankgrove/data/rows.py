@@ -44,8 +44,6 @@ class GrowingRows:
 
     def reserve(self, n_rows: int, expected: int = 0) -> None:
         """Make room for `n_rows`, and ahead for `expected` in all or for an eighth more."""
-        if self.fits(n_rows):
-            return
         # The expectation is only that: it counts as too much when it is so by far.
         self._check_memory(max(n_rows, expected // 2), self.width)
         most = physical_memory() // (4 * max(1, self.width))

@@ -57,6 +57,11 @@ class Source(NamedTuple):
     size: int | None
     damage: tuple[type[Exception], ...] = ()
 
+    @classmethod
+    def of_bytes(cls, text: bytes, name: str) -> Source:
+        """Text in memory as a stream."""
+        return cls(io.BytesIO(text), name, len(text))
+
 
 @contextmanager
 def open_for_reading(path: str | os.PathLike[str]) -> Iterator[Source]:
@@ -244,8 +249,3 @@ def open_for_writing(path: str | os.PathLike[str]) -> Iterator[Any]:
         # It is still there after an error or an interrupt, wherever that struck.
         with suppress(FileNotFoundError):
             os.unlink(beside)
-
-
-def source_of_bytes(text: bytes, name: str) -> Source:
-    """Text in memory as a stream."""
-    return Source(io.BytesIO(text), name, len(text))

@@ -356,9 +356,8 @@ def _grade_thresholds(noise: float, missing: float) -> tuple[float, ...]:
     key = _stream_key(0, _CALIBRATION_STREAM)
     _, _, latents, _ = _draw_documents(key, lengths, _N_SIGNAL, noise, missing, n_jobs=1)
     latents.sort()
-    return tuple(
-        float(latents[int(share * len(latents))]) for share in np.cumsum(GRADE_SHARES[:-1])
-    )
+    places = [int(share * len(latents)) for share in np.cumsum(GRADE_SHARES[:-1])]
+    return tuple(latents[places].tolist())
 
 
 def _draw_documents(

@@ -92,7 +92,8 @@ def weigh_models(
     """
     schema = common_schema(models)
     shares = _checked_weights(weights, len(models), schema)
-    parts = [part for pair in zip(models, shares, strict=True) for part in _weighed_parts(*pair)]
+    pairs = list(zip(models, shares, strict=True))
+    parts = [part for pair in pairs for part in _weighed_parts(*pair)]
     if not all(isinstance(model, Model) for model, _ in parts):
         chosen, weights = zip(*parts, strict=True)
         return CombinedModel(chosen, weights=weights)
@@ -101,10 +102,7 @@ def weigh_models(
         for model, share in parts
         for tree in model.ensemble.trees()
     ]
-    origins = [
-        {"trees": model.n_trees, "weight": share}
-        for model, share in zip(models, shares, strict=True)
-    ]
+    origins = [{"trees": model.n_trees, "weight": share} for model, share in pairs]
     return Model(Ensemble.from_trees(trees), schema, {}, {}, notes={"combined": origins})
 
 
@@ -288,9 +286,7 @@ def _checked_weights(weights: Any, n_models: int, schema: Schema) -> list[float]
     if len(shares) != n_models or not np.isfinite(shares).all():
         raise ParameterError(f"weights must be a finite number a model, {n_models}. Got others.")
     if schema.needs_base_scores and abs(sum(shares) - 1.0) > 1e-9:
-        raise ParameterError(
-            f"weights of models on top of base scores must add up to 1. Got {sum(shares)}."
-        )
+        raise refusal("weights of models on top of base scores", "add up to 1", sum(shares))
     return shares
 
 

@@ -117,11 +117,7 @@ def tree_as_dict(ensemble: Ensemble, schema: Schema, number: int) -> dict[str, A
         if child >= 0:
             return nodes[child]
         leaf = ~child
-        return {
-            "leaf": leaf,
-            "value": float(tree.value[leaf]),
-            "count": int(tree.count[leaf]),
-        }
+        return {"leaf": leaf, "value": float(tree.value[leaf]), "count": int(tree.count[leaf])}
 
     # Children stand after their parents, so from the end both sides are always ready.
     for split in range(len(nodes) - 1, -1, -1):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import spans
-from rankgrove.errors import DataError, ParameterError, unknown_name, whole_number
+from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.objectives.registry import make_objective
@@ -43,70 +43,6 @@ class _Push(torch.autograd.Function):
 
 
 class RankingLoss(nn.Module):
-    """The loss that `ranking_loss` makes: see there."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        *,
-        reduction: Reduction = "mean",
-        cost: bool = True,
-        seed: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__()
-        if reduction not in ("mean", "sum"):
-            raise unknown_name("reduction", str(reduction), ("mean", "sum"))
-        self.objective, self.reduction, self.cost = objective, reduction, bool(cost)
-        self.seed, self.n_jobs = whole_number("seed", seed, 0), n_jobs
-        self.calls = 0
-
-    def forward(
-        self,
-        scores: Tensor,
-        labels: Any = None,
-        offsets: Any = None,
-        *,
-        group: Any = None,
-        qid: Any = None,
-        weights: Any = None,
-        preferences: Preferences | Iterable[Sequence[Any]] | None = None,
-        iteration: int | None = None,
-    ) -> Tensor:
-        """The loss of a batch of queries; its arguments are those of `ranking_loss`."""
-        flat = _as_scores(scores)
-        own = _numbers(flat)
-        given = None if weights is None else np.asarray(_array(weights), dtype=np.float64)
-        if given is not None and not given.any() and np.isfinite(given).all():
-            # Nothing counts in this batch: a value and a gradient of 0.
-            return flat.sum() * 0.0
-        data = _as_batch(len(own), labels, offsets, group, qid, given, preferences is not None)
-        if preferences is not None and not isinstance(preferences, Preferences):
-            preferences = Preferences.from_rows(data, preferences)
-        if iteration is None:
-            iteration, self.calls = self.calls, self.calls + 1
-        prepared = _prepare(self.objective, data, preferences, self.seed, self.n_jobs)
-        forces = forces_at(prepared, own, iteration)
-        scale = 1 / data.n_queries if self.reduction == "mean" else 1.0
-        costs = prepared.cost(own) if self.cost else None
-        value = float(-(forces @ own) if costs is None else costs.sum()) * scale
-        gradient = torch.from_numpy(-scale * forces).to(flat)
-        loss: Tensor = _Push.apply(flat, gradient, flat.new_tensor(value))
-        return loss
-
-    def extra_repr(self) -> str:
-        return f"{self.objective}, reduction={self.reduction!r}"
-
-
-def ranking_loss(
-    objective: str | Objective = "lambdamart",
-    *,
-    reduction: Reduction = "mean",
-    cost: bool = True,
-    seed: int = 0,
-    n_jobs: int | None = None,
-    **parameters: Any,
-) -> RankingLoss:
     """A loss for any module that gives each document a score.
 
     Call it with the scores of a batch, one a document, on any device and of any float type, and
@@ -147,10 +83,66 @@ def ranking_loss(
     >>> round(value.item(), 4), scores.grad.tolist()
     (0.3466, [-0.25, 0.25, -0.0])
     """
-    if isinstance(objective, str):
-        objective = FORCES_OF.get(objective.lower(), objective)
-    made = make_objective(objective, **parameters)
-    return RankingLoss(made, reduction=reduction, cost=cost, seed=seed, n_jobs=n_jobs)
+
+    def __init__(
+        self,
+        objective: str | Objective = "lambdamart",
+        *,
+        reduction: Reduction = "mean",
+        cost: bool = True,
+        seed: int = 0,
+        n_jobs: int | None = None,
+        **parameters: Any,
+    ) -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum"):
+            raise unknown_name("reduction", str(reduction), ("mean", "sum"))
+        if isinstance(objective, str):
+            objective = FORCES_OF.get(objective.lower(), objective)
+        self.objective = make_objective(objective, **parameters)
+        self.reduction, self.cost = reduction, bool(cost)
+        self.seed, self.n_jobs = whole_number("seed", seed, 0), n_jobs
+        self.calls = 0
+
+    def forward(
+        self,
+        scores: Tensor,
+        labels: Any = None,
+        offsets: Any = None,
+        *,
+        group: Any = None,
+        qid: Any = None,
+        weights: Any = None,
+        preferences: Preferences | Iterable[Sequence[Any]] | None = None,
+        iteration: int | None = None,
+    ) -> Tensor:
+        """The loss of a batch of queries; see the class for what each argument is."""
+        flat = _as_scores(scores)
+        own = _numbers(flat)
+        given = None if weights is None else np.asarray(_array(weights), dtype=np.float64)
+        if given is not None and not given.any() and np.isfinite(given).all():
+            # Nothing counts in this batch: a value and a gradient of 0.
+            return flat.sum() * 0.0
+        data = _as_batch(len(own), labels, offsets, group, qid, given, preferences is not None)
+        if preferences is not None and not isinstance(preferences, Preferences):
+            preferences = Preferences.from_rows(data, preferences)
+        if iteration is None:
+            iteration, self.calls = self.calls, self.calls + 1
+        prepared = _prepare(self.objective, data, preferences, self.seed, self.n_jobs)
+        forces = forces_at(prepared, own, iteration)
+        scale = 1 / data.n_queries if self.reduction == "mean" else 1.0
+        costs = prepared.cost(own) if self.cost else None
+        value = float(-(forces @ own) if costs is None else costs.sum()) * scale
+        gradient = torch.from_numpy(-scale * forces).to(flat)
+        loss: Tensor = _Push.apply(flat, gradient, flat.new_tensor(value))
+        return loss
+
+    def extra_repr(self) -> str:
+        return f"{self.objective}, reduction={self.reduction!r}"
+
+
+# The loss as a function of what it is made with.
+ranking_loss = RankingLoss
 
 
 def _prepare(
@@ -224,9 +216,8 @@ def _as_scores(scores: Any) -> Tensor:
     if scores.ndim == 2 and scores.shape[1] == 1:
         return scores[:, 0]
     if scores.ndim != 1:
-        raise ParameterError(
-            f"scores must be one a document, of shape (n,) or (n, 1). Got {tuple(scores.shape)}."
-        )
+        rule = "be one a document, of shape (n,) or (n, 1)"
+        raise refusal("scores", rule, tuple(scores.shape))
     return scores
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from rankgrove._version import __version__
-from rankgrove.errors import ParameterError, refusal
+from rankgrove.errors import refusal
 from rankgrove.model.base import Features, Floats, ScoringModel
 from rankgrove.model.files import NETWORK, Arrays, History, read_file, refusing
 from rankgrove.model.model import Model
@@ -76,9 +76,7 @@ class NetworkModel(ScoringModel):
         """The epochs of training that the network keeps."""
         return self._noted_number(N_EPOCHS)
 
-    @property
-    def n_kept_steps(self) -> int:
-        return self.n_epochs
+    n_kept_steps = n_epochs
 
     def describe(self) -> dict[str, Any]:
         """What is worth knowing of it, as plain values."""
@@ -124,8 +122,8 @@ class NetworkModel(ScoringModel):
         def scores_of(vector: Floats) -> Floats:
             given = np.asarray(vector, dtype=np.float64)
             if given.shape != weights.shape:
-                raise ParameterError(
-                    f"weights must be a vector of {len(weights)}. Got shape {given.shape}."
+                raise refusal(
+                    "weights", f"be a vector of {len(weights)}", got=f"shape {given.shape}"
                 )
             nn.utils.vector_to_parameters(torch.tensor(given), module.parameters())
             scores = score_chunks(module, len(features), lambda rows: inputs[rows], 1)

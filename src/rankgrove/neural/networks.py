@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rankgrove._jit import run_chunks
-from rankgrove.errors import ParameterError
+from rankgrove.errors import ParameterError, refusal
 
 Floats = NDArray[np.float64]
 
@@ -57,15 +57,12 @@ def own_module(module: Any, n_inputs: int) -> nn.Module:
     if isinstance(module, nn.Module):
         return copy.deepcopy(module)
     if not callable(module):
-        raise ParameterError(
-            f"module must be an nn.Module or a function from the number of inputs to one. Got "
-            f"{module!r}."
-        )
+        rule = "be an nn.Module or a function from the number of inputs to one"
+        raise refusal("module", rule, module)
     made = module(n_inputs)
     if not isinstance(made, nn.Module):
-        raise ParameterError(
-            f"the function given as module must make an nn.Module. Got {type(made).__name__}."
-        )
+        got = type(made).__name__
+        raise refusal("the function given as module", "make an nn.Module", got=got)
     return made
 
 
@@ -84,10 +81,8 @@ def forward(module: nn.Module, inputs: Tensor) -> Tensor:
         scores = scores[:, 0]
     if not isinstance(scores, Tensor) or scores.shape != (len(inputs),):
         shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise ParameterError(
-            f"module must give one score a row, of shape (n,) or (n, 1). Got {shape} for "
-            f"{len(inputs)} rows."
-        )
+        got = f"{shape} for {len(inputs)} rows"
+        raise refusal("module", "give one score a row, of shape (n,) or (n, 1)", got=got)
     return scores
 
 
@@ -136,6 +131,4 @@ def score_chunks(
 
 def device_of(module: nn.Module) -> torch.device:
     """Where the weights of a module are."""
-    for tensor in module.parameters():
-        return tensor.device
-    return torch.device("cpu")
+    return next((tensor.device for tensor in module.parameters()), torch.device("cpu"))

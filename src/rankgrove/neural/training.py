@@ -15,7 +15,7 @@ from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.phases import Phases
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, ParameterError, refusal
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
 from rankgrove.neural.loss import Batches
@@ -80,7 +80,11 @@ class NetworkTrainer:
         self._device = _device(parameters.device)
         with _seeded(parameters.random_state, 0):
             self.module = self._make_module(module)
-        self._optimiser = self._make_optimiser()
+        optimiser = torch.optim.AdamW if parameters.optimiser == "adam" else torch.optim.SGD
+        self._optimiser = optimiser(
+            self.module.parameters(), lr=parameters.learning_rate,
+            weight_decay=parameters.weight_decay,
+        )  # fmt: skip
         self._schedule = self._make_schedule()
         self._inputs = self._inputs_of(train).to(self._device)
         self._valid_inputs = {name: self._inputs_of(data) for name, data in self.valid.items()}
@@ -104,17 +108,12 @@ class NetworkTrainer:
             made = made.to(self._device)
         except (RuntimeError, AssertionError) as error:
             problem = str(error).partition("\n")[0].rstrip(".")
-            raise ParameterError(
-                f"device must be one that PyTorch has here. Got {p.device!r}: {problem}."
+            raise refusal(
+                "device", "be one that PyTorch has here", p.device, advice=problem
             ) from None
         if not any(weights.requires_grad for weights in made.parameters()):
             raise ParameterError("module must have weights to train. Got none.")
         return made
-
-    def _make_optimiser(self) -> torch.optim.Optimizer:
-        p = self.parameters
-        kind = torch.optim.AdamW if p.optimiser == "adam" else torch.optim.SGD
-        return kind(self.module.parameters(), lr=p.learning_rate, weight_decay=p.weight_decay)
 
     def _make_schedule(self) -> Callable[[Sequence[float]], None]:
         """What changes the learning rate after an epoch, by the values that validation watches."""
@@ -241,9 +240,7 @@ def _device(name: str) -> torch.device:
     try:
         return torch.device(name)
     except RuntimeError:
-        raise ParameterError(
-            f"device must be a device of PyTorch, as cpu or cuda. Got {name!r}."
-        ) from None
+        raise refusal("device", "be a device of PyTorch, as cpu or cuda", name) from None
 
 
 def start_network(

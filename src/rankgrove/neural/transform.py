@@ -130,10 +130,8 @@ class Transform:
         return inputs
 
     def _column(self, column: Matrix, feature: int) -> Floats:
-        filled = _filled(
-            column.astype(np.float64), self.medians[feature], self.least[feature],
-            self.largest[feature],
-        )  # fmt: skip
+        stand_ins = self.medians[feature], self.least[feature], self.largest[feature]
+        filled = _filled(column.astype(np.float64), *stand_ins)
         values = _curved(self.kind, filled, self.knots[feature], self.shares[feature])
         return np.asarray((values - self.means[feature]) / self.scales[feature])
 
