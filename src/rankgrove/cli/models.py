@@ -79,7 +79,7 @@ def table_columns(path: Path) -> list[str]:
     try:
         if kind == "parquet":
             return list(pyarrow.parquet.read_schema(path).names)
-        return DelimitedFile(path, _SEPARATORS[kind], format_and_compression(path)[1], True).names()
+        return DelimitedFile(path, _SEPARATORS[kind], format_and_compression(path)[1], True).names
     except (pa.ArrowException, DataError, OSError, UnicodeDecodeError):
         return []  # whoever reads it says what is wrong
 
@@ -137,7 +137,7 @@ def _read_unlabelled(
             types = dict.fromkeys(chosen, pa.float32())
             types |= {name: pa.string() for name in (qid, ids) if name is not None}
             file = DelimitedFile(path, _SEPARATORS[kind], format_and_compression(path)[1], True)
-            table = file.read(columns, wanted, types)
+            table = file.read(wanted, types)
     except (pa.ArrowException, OSError) as error:
         problem = " ".join(str(error).split()).rstrip(".")
         raise DataError(f"{path}: must be a sound {kind} file. Got: {problem}.") from None

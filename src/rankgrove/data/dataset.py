@@ -347,7 +347,7 @@ def _check_range(source: Any, converted: NDArray[np.float32]) -> None:
         )
 
 
-def arranged(queries: Queries, **given: ArrayLike | None) -> dict[str, NDArray[Any]]:
+def arranged(queries: Queries, **given: Any) -> dict[str, Any]:
     """What is given by row, as the fields of a Dataset have it: in their order, weights by query.
 
     Of another length it is left as it is, for a Dataset to refuse.

@@ -144,9 +144,7 @@ def _read(
         if sizes is None and query_file is not None:
             sizes_file, sizes = query_file, _read_sizes(query_file)
         queries = _queries_of_sizes(sizes, len(parsed.labels), sizes_file)
-    comments = np.empty(len(parsed.comments), dtype=object)
-    comments[:] = parsed.comments
-    labels = parsed.labels
+    labels, comments = parsed.labels, _as_objects(parsed.comments)
     if queries.order is not None:
         permute_rows(parsed.features, queries.order)
         labels = labels[queries.order]
@@ -223,18 +221,20 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
 
 
 def _as_query_ids(ids: list[bytes]) -> NDArray[Any]:
-    """int64 if all are decimal integers that fit, otherwise strings.
-
-    Not NumPy's own strings: these have one width for all, and drop zero bytes at the end.
-    """
+    """int64 if all are decimal integers that fit, otherwise strings."""
     if all(map(_INTEGER.fullmatch, ids)):
         try:
             return np.array([int(id_) for id_ in ids], dtype=np.int64)
         except (OverflowError, ValueError):
             pass
-    texts = np.empty(len(ids), dtype=object)
-    texts[:] = [id_.decode() for id_ in ids]
-    return texts
+    return _as_objects([id_.decode() for id_ in ids])
+
+
+def _as_objects(texts: list[str]) -> NDArray[Any]:
+    """Not NumPy's own strings: these have one width for all, and drop zero bytes at the end."""
+    objects = np.empty(len(texts), dtype=object)
+    objects[:] = texts
+    return objects
 
 
 def write_letor(

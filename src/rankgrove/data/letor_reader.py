@@ -322,7 +322,7 @@ class LetorReader:
             except UnicodeDecodeError as error:
                 yield start + error.start, _NOT_UTF8
         self.run_ids += ids
-        self.run_starts.append(runs[:, :2] + [0, chunk.first_line + 1])
+        self.run_starts.append(runs[:, :2] + np.array([0, chunk.first_line + 1]))
 
     def _take_comments(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
         for start, end in chunk.comments.tolist():

@@ -116,16 +116,13 @@ class LineReader:
         filled = len(self._carry)
         buffer = self._buffer(filled)
         buffer[:filled] = self._carry
-        end = 0
-        while end == 0:
+        while True:
             searched = filled
             filled, self.ended = self._fill(buffer, filled)
-            if self.ended:
-                end = filled
+            end = filled if self.ended else buffer.rfind(b"\n", searched, filled) + 1
+            if end or self.ended:
                 break
-            end = buffer.rfind(b"\n", searched, filled) + 1
-            if end == 0:
-                buffer = self._longer(buffer, filled)
+            buffer = self._longer(buffer, filled)
         if end == 0:
             return None
         self._carry = bytes(buffer[end:filled])
