@@ -172,10 +172,11 @@ def _push_ranking(
             kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers,
             work
         )  # fmt: skip
-    # Every exponent by itself: none is too large.
+    # Every exponent by itself: none is too large. (1 as it stands would compile the kernel anew.)
     return push_neighbours(
-        kind, n, depth, 1, n, sigma, near, slope, discounts, weighed, leaves, bits, powers, work
-    )
+        kind, n, depth, np.int64(1), n, sigma, near, slope, discounts, weighed, leaves, bits,
+        powers, work
+    )  # fmt: skip
 
 
 @kernel

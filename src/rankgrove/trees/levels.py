@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rankgrove._jit import kernel
 from rankgrove.trees.search import L2, MAX_DEPTH, sum_left
 from rankgrove.trees.steps import (
@@ -61,8 +63,8 @@ from rankgrove.trees.team import (
 def _set_level(g, layout, unit):
     """Give all nodes of a level the cut that gains most; whether there is one."""
     first, last = g.team[N_SPLITS], g.team[LEVEL_END]
-    # Sums of gains are compared with nothing.
-    set_cut(g, 0, first, 0.0, layout.features, unit)
+    # Sums of gains are compared with nothing. (A number as it stands would compile a kernel anew.)
+    set_cut(g, np.int64(0), first, 0.0, layout.features, unit)
     gain = g.node_floats[first, GAIN] / (last - first)
     for at in range(first, last):
         g.node_floats[at, GAIN] = gain
@@ -137,8 +139,9 @@ def _next_of_nodes(g, layout, settings, pending):
             return DIVIDE
         # Without rows, and so are its children.
         nodes[at, LEFT_TOTAL] = 0
-        make_children(team, nodes, g.node_floats, g.splits, at, 0)
-        set_children(nodes, g.node_floats, g.rules[L2], at, 0, 0.0)
+        none = np.int64(0)
+        make_children(team, nodes, g.node_floats, g.splits, at, none)
+        set_children(nodes, g.node_floats, g.rules[L2], at, none, 0.0)
     team[LEVEL_END] = 2 * team[LEVEL_END] + 1
     if pending is not None:
         team[DUE] = SEARCH_LEVEL
