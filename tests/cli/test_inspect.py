@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from rankgrove import Model
+from rankgrove import MARTClassifier, MARTRegressor, Model
 from rankgrove.boosting.parameters import Parameters
 
 
@@ -147,3 +148,22 @@ def test_model_without_a_plan_shows_what_auto_comes_to_now(cli_json, trained, tm
     replace(model, notes=notes).save(tmp_path / "old.safetensors")
     shown = cli_json("inspect", tmp_path / "old.safetensors")
     assert shown["plan"] == Parameters(n_estimators=5).resolve().as_json()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "loss"), [(MARTRegressor, "squared error"), (MARTClassifier, "log loss")]
+)
+def test_the_best_loss_of_single_rows_is_the_lowest(cli, cli_json, tmp_path, estimator, loss):
+    rng = np.random.default_rng(0)
+    features, labels = rng.random((80, 3)), rng.integers(0, 2, 80)
+    # Labels are noise: each tree makes the loss on the other half worse, sooner or later.
+    model = estimator(n_estimators=20, learning_rate=0.5, min_samples_leaf=2)
+    model.fit(features[:40], labels[:40], eval_set=[(features[40:], labels[40:])])
+    model.save(tmp_path / "mart.safetensors")
+    values = model.model_.history["valid"][loss]
+    assert min(values) < values[-1]
+    [entry] = cli_json("inspect", tmp_path / "mart.safetensors")["validation"]
+    best = {"best": min(values), "best_trees": values.index(min(values)) + 1}
+    assert entry == {"set": "valid", "metric": loss, "last": values[-1], **best}
+    page = cli("inspect", tmp_path / "mart.safetensors").stdout
+    assert f"{min(values):.4f}" in page

@@ -5,21 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from rankgrove.cli.console import warn
-from rankgrove.cli.files import COLUMN
+from rankgrove.cli.files import COLUMN, read_labels
 from rankgrove.cli.models import load_model, read_for_model, table_columns
-from rankgrove.cli.options import Reading, is_model_file
+from rankgrove.cli.options import Reading, is_model_file, option
 from rankgrove.errors import DataError, ParameterError, parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rankgrove.cli.evaluate import ScoreFiles
     from rankgrove.data.dataset import Dataset
 
     Scores = NDArray[np.float64]
@@ -29,11 +28,16 @@ class Source(NamedTuple):
     """Where a candidate comes from: a file, or a feature."""
 
     path: Path | None
-    column: str | None
+    column: str | None = None
 
     @property
     def is_model(self) -> bool:
         return self.path is not None and is_model_file(self.path)
+
+    @property
+    def can_score(self) -> bool:
+        """Whether it has scores for any data; a file of scores has not."""
+        return self.path is None or self.is_model
 
 
 def name_sources(candidates: Sequence[str]) -> dict[str, Source]:
@@ -41,16 +45,15 @@ def name_sources(candidates: Sequence[str]) -> dict[str, Source]:
     found: dict[str, Source] = {}
     files = [Path(text).name for text in candidates]
     for text in candidates:
-        name, given, rest = text.partition("=")
+        name, sign, rest = text.partition("=")
         # A file may have the sign in its name, and a column too.
-        named = bool(given) and bool(name) and not Path(text).exists()
-        named = named and not text.startswith(COLUMN)
+        named = sign and name and not Path(text).exists() and not text.startswith(COLUMN)
         place = rest if named else text
         if place.startswith(COLUMN):
             source = Source(None, place.removeprefix(COLUMN))
             default = source.column or ""
         else:
-            source = Source(Path(place), None)
+            source = Source(Path(place))
             # Of files with the same name in several directories, the path tells them apart.
             default = Path(place).name if files.count(Path(place).name) == 1 else place
             if not Path(place).exists():
@@ -66,15 +69,48 @@ def name_sources(candidates: Sequence[str]) -> dict[str, Source]:
 
 def able_to_score(sources: dict[str, Source]) -> dict[str, Source]:
     """The candidates that can score other data; a file of scores cannot."""
-    able = {name: source for name, source in sources.items() if source.column or source.is_model}
+    able = {name: source for name, source in sources.items() if source.can_score}
     if not able:
-        raise refusal(
-            "train", "be used with a model or a column, which can score it",
-            got="files of scores only",
-        )  # fmt: skip
+        rule = "be used with a model or a column, which can score it"
+        raise refusal("train", rule, got="files of scores only")
     for name in sources.keys() - able.keys():
         warn(f"{name} is a file of scores, so it has no generalisation gap.")
     return able
+
+
+_scores_option = partial(option, panel="How files of scores are read")
+
+
+@dataclass(frozen=True)
+class ScoreFiles:
+    """How files of scores are to be read: one per line, unless told."""
+
+    score_column: Annotated[
+        str | None, _scores_option("NAME", "They are CSV or TSV files: take this column.")
+    ] = None
+    run: Annotated[
+        bool, _scores_option(None, "They are TREC runs, matched by document ids.", "--run")
+    ] = False
+
+    def check(self) -> None:
+        if self.score_column is not None and self.run:
+            raise ParameterError(
+                f"only one of {parameter('score_column')} and {parameter('run')} must be given. "
+                f"Got both."
+            )
+
+    @property
+    def is_asked_for(self) -> bool:
+        return self.run or self.score_column is not None
+
+    def read(self, path: Path, data: Dataset) -> Scores:
+        from rankgrove.cli import scores
+
+        if self.run:
+            return scores.scores_from_run(path, data)
+        if self.score_column is not None:
+            return scores.scores_from_table(path, self.score_column, data.n_documents)
+        return scores.scores_from_lines(path, data.n_documents)
 
 
 @dataclass(frozen=True)
@@ -84,11 +120,6 @@ class Inputs:
     path: Path
     reading: Reading
     sources: dict[str, Source]
-    ids: bool
-
-    @property
-    def _changes(self) -> dict[str, Any]:
-        return {"document_ids": True} if self.ids else {}
 
     @cached_property
     def models(self) -> dict[str, Any]:
@@ -108,33 +139,29 @@ class Inputs:
             features = model.feature_names if table_columns(self.path) else model.n_features
             key = features, model.schema.needs_base_scores
             if key not in read:
-                read[key] = read_for_model(
-                    model, self.path, self.reading, with_labels=True, **self._changes
-                )
+                read[key] = read_for_model(model, self.path, self.reading, with_labels=True)
             found[name] = read[key]
         return found
 
     @cached_property
     def for_columns(self) -> Dataset:
         """The data with all columns that are candidates."""
-        columns = [source.column for source in self.sources.values() if source.column]
+        columns = [s.column for s in self.sources.values() if s.column is not None]
         known = table_columns(self.path)
         if known and set(columns) <= set(known):
-            wanted = list(dict.fromkeys(columns))
-            return self.reading.read(self.path, features=wanted, **self._changes)
+            return self.reading.read(self.path, features=list(dict.fromkeys(columns)))
         if not known and self.for_models:
             return next(iter(self.for_models.values()))
-        return self.reading.read(self.path, **self._changes)
+        return self.reading.read(self.path)
 
     @cached_property
     def data(self) -> Dataset:
         """Labels and queries, with whatever features."""
         if self.for_models:
             return next(iter(self.for_models.values()))
-        known = table_columns(self.path)
-        if known and not any(source.column for source in self.sources.values()):
-            return self.reading.read(self.path, features=[], **self._changes)
-        return self.for_columns
+        if any(source.path is None for source in self.sources.values()):
+            return self.for_columns
+        return read_labels(self.path, self.reading)
 
     def scores(self, scoring: ScoreFiles) -> dict[str, Scores]:
         """The scores of each candidate; files are read and checked before models score."""
@@ -145,7 +172,7 @@ class Inputs:
             if source.path is not None and not source.is_model:
                 found[name] = scoring.read(source.path, self.data)
         for name, source in self.sources.items():
-            if source.column:
+            if source.column is not None:
                 found[name] = scores_from_feature(self.for_columns, source.column)
         for name, model in self.models.items():
             found[name] = model.predict(self.for_models[name], n_jobs=self.reading.n_jobs)

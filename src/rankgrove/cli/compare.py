@@ -5,16 +5,25 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
-from rankgrove.cli.candidates import Inputs, able_to_score, name_sources
+from rankgrove.cli.candidates import Inputs, ScoreFiles, able_to_score, name_sources
 from rankgrove.cli.console import BOLD, heading, make_table, say, show, show_json
-from rankgrove.cli.evaluate import ScoreFiles, choose_metrics
-from rankgrove.cli.files import check_outputs, sort_files, write_table, write_text
-from rankgrove.cli.options import Json, Metrics, PerQuery, Preset, Reading, takes, takes_reading
+from rankgrove.cli.evaluate import choose_metrics
+from rankgrove.cli.files import check_outputs, sizes_of, sort_files, write_table, write_text
+from rankgrove.cli.options import (
+    Json,
+    Metrics,
+    PerQuery,
+    Preset,
+    Reading,
+    argument,
+    option,
+    takes,
+    takes_reading,
+)
 from rankgrove.errors import parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
@@ -27,27 +36,24 @@ FORMATS = ("table", "markdown", "latex", "csv", "json")
 _TEXT = {"metric", "candidate", "a", "b", "query", "group"}
 
 
-def _option(panel: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    return typer.Option(metavar=metavar, help=help, rich_help_panel=panel, **more)
-
-
-_TEST, _MORE, _GAP = "How differences are tested", "What else is shown", "Generalisation gap"
+_test = partial(option, panel="How differences are tested")
+_detail = partial(option, panel="What else is shown")
+_gap_option = partial(option, panel="Generalisation gap")
 
 
 @dataclass(frozen=True)
 class Testing:
     """How differences are tested."""
 
-    test: Annotated[str, _option(_TEST, "The paired test.", "t|randomisation|bootstrap")] = "t"
+    test: Annotated[str, _test("t|randomisation|bootstrap", "The paired test.")] = "t"
     two_sided: Annotated[
-        bool, typer.Option("--two-sided", help="Test both directions; one by default.",
-                           rich_help_panel=_TEST),
-    ] = False  # fmt: skip
-    correction: Annotated[str, _option(_TEST, "For many comparisons.", "holm|none")] = "holm"
-    level: Annotated[float, _option(_TEST, "Significant is a p-value up to this.", "P")] = 0.05
-    confidence: Annotated[float, _option(_TEST, "Of the intervals.", "C")] = 0.95
-    rounds: Annotated[int, _option(_TEST, "Of randomisation and bootstrap.", "N")] = 10_000
-    seed: Annotated[int, _option(_TEST, "Of those rounds.", "N")] = 0
+        bool, _test(None, "Test both directions; one by default.", "--two-sided")
+    ] = False
+    correction: Annotated[str, _test("holm|none", "For many comparisons.")] = "holm"
+    level: Annotated[float, _test("P", "Significant is a p-value up to this.")] = 0.05
+    confidence: Annotated[float, _test("C", "Of the intervals.")] = 0.95
+    rounds: Annotated[int, _test("N", "Of randomisation and bootstrap.")] = 10_000
+    seed: Annotated[int, _test("N", "Of those rounds.")] = 0
 
     def options(self) -> dict[str, Any]:
         """The same, as the function `compare` takes it."""
@@ -62,18 +68,15 @@ class Details:
 
     slices: Annotated[
         list[str] | None,
-        typer.Option(
+        _detail(
+            "length|labels|relevant|column:NAME",
+            "Groups of queries: by their number of documents, highest label, number of relevant "
+            "documents, or a column. May be given several times.",
             "--slice",
-            metavar="length|labels|relevant|column:NAME",
-            help="Groups of queries: by their number of documents, highest label, number of "
-            "relevant documents, or a column. May be given several times.",
-            rich_help_panel=_MORE,
         ),
     ] = None
-    pairs: Annotated[bool, typer.Option("--pairs", help="Every pair.", rich_help_panel=_MORE)] = (
-        False
-    )
-    changed: Annotated[int, _option(_MORE, "The N queries that differ most.", "N", min=0)] = 0
+    pairs: Annotated[bool, _detail(None, "Every pair.", "--pairs")] = False
+    changed: Annotated[int, _detail("N", "The N queries that differ most.", min=0)] = 0
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,15 @@ class Learning:
     """What is shown of training data."""
 
     train: Annotated[
-        Path | None,
-        _option(_GAP, "What models were trained on, to be held against DATA.", "TRAIN"),
+        Path | None, _gap_option("TRAIN", "What models were trained on, to be held against DATA.")
     ] = None
     curve: Annotated[
         Path | None,
-        _option(_GAP, "Write learning curves on TRAIN and DATA: a picture (.svg) or CSV.", "FILE"),
+        _gap_option("FILE", "Write learning curves on TRAIN and DATA: a picture (.svg) or CSV."),
     ] = None
-    every: Annotated[
-        int | None, _option(_GAP, "A point of the curve every N trees.", "N", min=1)
-    ] = None
+    every: Annotated[int | None, _gap_option("N", "A point of the curve every N trees.", min=1)] = (
+        None
+    )
 
 
 @takes_reading
@@ -101,26 +103,24 @@ class Learning:
 def compare(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[NAME=]CANDIDATE... DATA",
-            help="Model files, files of scores (one a line in the order of the data), and "
-            "column:NAME for a feature of DATA, named after their files unless NAME= is given; "
-            "then the data, with labels.",
+        argument(
+            "[NAME=]CANDIDATE... DATA",
+            "Model files, files of scores (one a line in the order of the data), and column:NAME "
+            "for a feature of DATA, named after their files unless NAME= is given; then the data, "
+            "with labels.",
         ),
     ],
     baseline: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Compare all candidates with this one; by default with the best of each metric.",
+        option(
+            "NAME",
+            "Compare all candidates with this one; by default with the best of each metric.",
         ),
     ] = None,
     metrics: Metrics = None,
     preset: Preset = None,
     per_query: PerQuery = None,
-    format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS), help="How results are shown.")
-    ] = "table",
+    format: Annotated[str, option("|".join(FORMATS), "How results are shown.")] = "table",
     json: Json = False,
     *,
     testing: Testing,
@@ -150,20 +150,15 @@ def compare(
     check_outputs(read, {"per_query": per_query, "curve": learning.curve}, compressed=True)
     if baseline is not None and baseline not in sources:
         raise unknown_name(parameter("baseline"), baseline, sources)
-    ids = scoring.run or any(metric.ties == "document_id" for metric in chosen)
-    inputs = Inputs(data, reading, sources, ids)
-    learned = (
-        None
-        if learning.train is None
-        else Inputs(learning.train, reading, able_to_score(sources), ids)
-    )
+    reading = reading.with_ids(chosen, needed=scoring.run)
+    inputs, learned = Inputs(data, reading, sources), None
+    if learning.train is not None:
+        learned = Inputs(learning.train, reading, able_to_score(sources))
     comparison = compare_candidates(
         inputs.data, inputs.scores(scoring), chosen, baseline=baseline,
         slices=inputs.slices(details.slices or []), n_jobs=reading.n_jobs, **testing.options(),
     )  # fmt: skip
-    gap = None
-    if learned is not None:
-        gap = _gap(inputs, learned, chosen, learning.every, testing.confidence)
+    gap = None if learned is None else _gap(inputs, learned, chosen, learning, testing)
     _write_files(comparison, gap, per_query, learning.curve)
     if shown == "json":
         show_json(_document(inputs, comparison, details, learned, gap))
@@ -171,10 +166,6 @@ def compare(
         _show_tables(comparison, _sections(comparison, details, gap))
     else:
         sys.stdout.write(_as_text(comparison, _sections(comparison, details, gap), shown))
-    written = {"the value of each query": per_query, "the learning curves": learning.curve}
-    for content, path in written.items():
-        if path is not None:
-            say(f"wrote {content} to {path}")
 
 
 def _check_call(shown: str, details: Details, learning: Learning, scoring: ScoreFiles) -> None:
@@ -187,12 +178,8 @@ def _check_call(shown: str, details: Details, learning: Learning, scoring: Score
     several = {**vars(details), "train": learning.train}
     if shown == "csv" and any(several.values()):
         names = [parameter(name) for name in several]
-        raise refusal(
-            parameter("format", "csv"),
-            f"be used without {', '.join(names[:-1])} and {names[-1]}, as it holds one table",
-            got="one of them",
-            advice="choose json",
-        )
+        rule = f"be used without {', '.join(names[:-1])} and {names[-1]}, as it holds one table"
+        raise refusal(parameter("format", "csv"), rule, got="one of them", advice="choose json")
     curve = learning.curve
     if curve is not None and learning.train is None:
         raise refusal("curve", f"be used with {parameter('train')}", got="it without")
@@ -201,16 +188,13 @@ def _check_call(shown: str, details: Details, learning: Learning, scoring: Score
 
 
 def _gap(
-    inputs: Inputs, learned: Inputs, metrics: list[Metric], every: int | None, confidence: float
+    inputs: Inputs, learned: Inputs, metrics: list[Metric], learning: Learning, testing: Testing
 ) -> Gap:
     from rankgrove.experiments.compare.gap import Gap, generalisation_gap
 
-    options: dict[str, Any] = {"every": every, "confidence": confidence}
-    options["n_jobs"] = inputs.reading.n_jobs
-    rows: list[Any] = []
-    curves: dict[str, Any] = {}
+    joined = Gap([], {}, testing.confidence)
     for name, source in learned.sources.items():
-        if source.column:
+        if source.column is not None:
             from rankgrove.cli.scores import scores_from_feature
 
             train, test = learned.for_columns, inputs.for_columns
@@ -218,10 +202,13 @@ def _gap(
         else:
             train, test = learned.for_models[name], inputs.for_models[name]
             candidate = inputs.models[name]
-        found = generalisation_gap({name: candidate}, train, test, metrics, **options)
-        rows += found.rows
-        curves |= found.curves
-    return Gap(rows, curves, confidence)
+        found = generalisation_gap(
+            {name: candidate}, train, test, metrics, every=learning.every,
+            confidence=testing.confidence, n_jobs=inputs.reading.n_jobs,
+        )  # fmt: skip
+        joined.rows.extend(found.rows)
+        joined.curves.update(found.curves)
+    return joined
 
 
 class Section(NamedTuple):
@@ -289,7 +276,7 @@ def _show_tables(comparison: Comparison, sections: list[Section]) -> None:
     from rankgrove.experiments.compare import tables
 
     header = ["metric", "candidate", *tables.long_header(comparison)]
-    table = make_table(*header, right=set(header) - _TEXT)
+    table = make_table(*header, numeric=set(header) - _TEXT)
     for metric in comparison.metrics:
         for at, row in enumerate(comparison.summary(metric)):
             bold = BOLD if row.mark in ("best", "equal", "better") else None
@@ -297,7 +284,7 @@ def _show_tables(comparison: Comparison, sections: list[Section]) -> None:
             table.add_row(*cells, style=bold)
     show(table, "", tables.legend(comparison))
     for title, names, rows in sections:
-        section = make_table(*names, right=set(names) - _TEXT)
+        section = make_table(*names, numeric=set(names) - _TEXT)
         before = [""] * len(names)
         for cells in rows:
             # What stands in the row above is not repeated, as far as the text columns go.
@@ -331,17 +318,16 @@ def _document(
     gap: Gap | None,
 ) -> dict[str, Any]:  # fmt: skip
     document = {
-        "data": str(inputs.path),
-        "documents": inputs.data.n_documents,
-        "queries": inputs.data.n_queries,
+        "data": inputs.path,
+        **sizes_of(inputs.data),
         "files": {
-            name: str(source.path) if source.path else {"column": source.column}
+            name: source.path or {"column": source.column}
             for name, source in inputs.sources.items()
         },
         **comparison.to_dict(pairs=details.pairs, changed=details.changed),
     }
     if learned is not None and gap is not None:
-        document["gap"] = {"train": str(learned.path), **gap.to_dict()}
+        document["gap"] = {"train": learned.path, **gap.to_dict()}
     return document
 
 
@@ -356,5 +342,7 @@ def _write_files(
             ids = measured.query_ids.tolist()
             rows += [[metric, *row] for row in zip(ids, *columns, strict=True)]
         write_table(per_query, ["metric", "qid", *comparison.names], rows)
+        say(f"wrote the value of each query to {per_query}")
     if curve is not None and gap is not None:
         write_text(curve, gap.to_svg() if curve.suffix.lower() == ".svg" else gap.curves_csv())
+        say(f"wrote the learning curves to {curve}")

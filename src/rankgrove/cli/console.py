@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -46,7 +47,7 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON document to stdout; what is not finite becomes null."""
+    """Print one JSON document to stdout; what is not finite becomes null, a path its text."""
     # ASCII only, as a path need not be valid Unicode.
     sys.stdout.write(json.dumps(_plain(document), indent=2, allow_nan=False) + "\n")
 
@@ -65,26 +66,35 @@ def heading(text: str) -> Text:
     return Text(text, style=BOLD)
 
 
-def make_table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:
-    """An empty table in the common style; the columns named in `right` hold numbers."""
+def titled(name: str, title: str) -> Text:
+    """A name as a heading, and what it is."""
+    return heading(name).append(f"  {title}", style="not bold")
+
+
+def make_table(
+    *columns: str,
+    rows: Iterable[Iterable[RenderableType]] = (),
+    numeric: int | Iterable[str] = (),
+    header: bool = True,
+) -> Table:
+    """A table in the common style.
+
+    `numeric` has the names of the columns that hold numbers, or the place of the first of them:
+    from there on all do that have a name.
+    """
+    right = set(columns[numeric:] if isinstance(numeric, int) else numeric) - {""}
     table = Table(
-        title=title,
-        title_justify="left",
-        title_style=BOLD,
         box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
         pad_edge=False,
         show_edge=False,
         header_style="" if sys.stdout.isatty() else "none",
-        show_header=any(columns),
+        show_header=header and any(columns),
     )
-    numeric = set(right)
     for column in columns:
-        table.add_column(
-            column,
-            justify="right" if column in numeric else "left",
-            no_wrap=column in numeric,
-            overflow="fold",
-        )
+        side: Any = "right" if column in right else "left"
+        table.add_column(column, justify=side, no_wrap=column in right, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -93,8 +103,7 @@ def files_table(
 ) -> Table:
     """Data files by name: their sizes, and their metrics where there are some."""
     names = list(next(iter(metrics.values()), {}))
-    numeric = ["documents", "queries", "features", *names]
-    table = make_table("file", *numeric, right=numeric)
+    table = make_table("file", "documents", "queries", "features", *names, numeric=1)
     for name, path in files.items():
         part = data[name]
         sizes = (part.n_documents, part.n_queries, part.n_features)
@@ -142,4 +151,4 @@ def _plain(value: Any) -> Any:
         return [_plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value
+    return str(value) if isinstance(value, Path) else value

@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankgrove.cli.console import count, show, show_json, warn
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.files import sizes_of
+from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
 from rankgrove.errors import parameter, refusal
 
 if TYPE_CHECKING:
@@ -18,21 +17,18 @@ if TYPE_CHECKING:
 
 @takes_reading
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The file to read.")],
+    source: Annotated[Path, argument("IN", "The file to read.")],
     target: Annotated[
         Path,
-        typer.Argument(
-            metavar="OUT",
-            help="The file to write: .csv, .tsv or .parquet, else LETOR; .gz and .zst compress.",
+        argument(
+            "OUT", "The file to write: .csv, .tsv or .parquet, else LETOR; .gz and .zst compress."
         ),
     ],
     out_index_base: Annotated[
-        int | None,
-        typer.Option(metavar="0|1", help="Number of the first feature in a LETOR file OUT."),
+        int | None, option("0|1", "Number of the first feature in a LETOR file OUT.")
     ] = None,
     out_absent: Annotated[
-        str | None,
-        typer.Option(metavar="zero|missing", help="Which values a LETOR file OUT leaves out."),
+        str | None, option("zero|missing", "Which values a LETOR file OUT leaves out.")
     ] = None,
     json: Json = False,
     *,
@@ -60,11 +56,10 @@ def convert(
     if json:
         show_json(
             {
-                "source": str(source),
-                "target": str(target),
+                "source": source,
+                "target": target,
                 "format": format_of(target),
-                "documents": data.n_documents,
-                "queries": data.n_queries,
+                **sizes_of(data),
                 "features": data.n_features,
                 "document_ids": data.document_ids is not None,
                 "bytes": size,

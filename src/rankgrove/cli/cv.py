@@ -7,14 +7,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from rankgrove.cli.console import INTERRUPTED, count, make_table, say, show, show_json
+from rankgrove.cli.console import count, make_table, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
-from rankgrove.cli.files import check_outputs, name_files, write_table
-from rankgrove.cli.options import Json, Metrics, PerQuery, Preset, Reading
+from rankgrove.cli.files import check_outputs, name_files, sizes_of, write_table
+from rankgrove.cli.interrupts import interrupted, interruptible
+from rankgrove.cli.options import DataFile, Json, Metrics, PerQuery, Preset, Reading, option
 from rankgrove.cli.parameters import gather_parameters, takes_training
-from rankgrove.errors import ParameterError, unknown_name
+from rankgrove.errors import ParameterError, parameter, unknown_name
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
@@ -25,30 +24,23 @@ _FORMATS = ("table", "markdown", "csv")
 
 
 def _cv(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data file of any format.")],
-    folds: Annotated[
-        int, typer.Option(metavar="K", help="Parts; each query is tested in one of them.")
-    ] = 5,
+    data: DataFile,
+    folds: Annotated[int, option("K", "Parts; each query is tested in one of them.")] = 5,
     params: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Parameters, a .json or .toml file; with several, each is one line of the table.",
+        option(
+            "FILE",
+            "Parameters, a .json or .toml file; with several, each is one line of the table.",
         ),
     ] = None,
     metrics: Metrics = None,
     preset: Preset = None,
     valid_share: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X", help="Share of the training queries to hold out for early stopping."
-        ),
+        float | None, option("X", "Share of the training queries to hold out for early stopping.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the folds.")] = 0,
+    seed: Annotated[int, option("N", "Seed of the folds.", min=0)] = 0,
     per_query: PerQuery = None,
-    format: Annotated[
-        str, typer.Option("--format", metavar="table|markdown|csv", help="How the table is shown.")
-    ] = "table",
+    format: Annotated[str, option("|".join(_FORMATS), "How the table is shown.")] = "table",
     json: Json = False,
     *,
     parameters: dict[str, Any],
@@ -65,20 +57,16 @@ def _cv(
     from rankgrove.experiments.cross_validation import cross_validate
 
     if format not in _FORMATS:
-        raise unknown_name("--format", format, _FORMATS)
+        raise unknown_name(parameter("format"), format, _FORMATS)
     check_outputs([data, *(params or [])], {"per_query": per_query}, compressed=True)
     rankers = _make_rankers(params or [], parameters, valid_share)
     chosen = choose_metrics(metrics or [], preset)
-    needs_ids = any(metric.ties == "document_id" for metric in chosen)
-    try:
-        read = reading.read(data, **({"document_ids": True} if needs_ids else {}))
+    with interruptible("before the first fold was done: nothing is known."):
+        read = reading.with_ids(chosen).read(data)
         table = cross_validate(
             rankers, read, chosen, folds=folds, valid_share=valid_share, seed=seed,
             n_jobs=reading.n_jobs, verbose=True,
         )  # fmt: skip
-    except KeyboardInterrupt:
-        say("interrupted before the first fold was done: nothing is known.")
-        raise typer.Exit(INTERRUPTED) from None
     if per_query is not None:
         _write_per_query(table, per_query)
     if json:
@@ -88,9 +76,8 @@ def _cv(
         if per_query is not None and format == "table":
             show("", f"The values of each query are in {per_query}")
     if table.interrupted:
-        done = len(table.folds_done)
-        say(f"interrupted after {done} of {count(table.n_folds, 'fold')}: only these are measured.")
-        raise typer.Exit(INTERRUPTED)
+        done = f"{len(table.folds_done)} of {count(table.n_folds, 'fold')}"
+        raise interrupted(f"after {done}: only these are measured.")
 
 
 cv = takes_training(_cv)
@@ -122,9 +109,8 @@ def _make_rankers(
 
 def _summary(path: Path, data: Dataset, table: CrossValidation) -> dict[str, Any]:
     return {
-        "data": str(path),
-        "documents": data.n_documents,
-        "queries": data.n_queries,
+        "data": path,
+        **sizes_of(data),
         "folds": table.n_folds,
         "folds_done": len(table.folds_done),
         "interrupted": table.interrupted,
@@ -139,14 +125,11 @@ def _show(table: CrossValidation, format: str) -> None:
         show(table.to_markdown())
     else:
         header, *rows = table.cells()
-        shown = make_table(*header, right=header[2:])
-        for row in rows:
-            shown.add_row(*row)
-        show(shown)
+        show(make_table(*header, rows=rows, numeric=2))
 
 
 def _write_per_query(table: CrossValidation, path: Path) -> None:
-    """A row a query: its id, its fold, and its value for each estimator and metric."""
+    """A row per query: its id, its fold, and its value for each estimator and metric."""
     alone = len(table.results) == 1
     columns = {
         metric if alone else f"{name} {metric}": found.per_query(metric).tolist()

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from rankgrove.cli.console import count, heading, make_table, percent, show, show_json
 from rankgrove.cli.files import model_and_data
 from rankgrove.cli.models import ModelPath, lacks_labels, load_model, read_for_model
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
 from rankgrove.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -33,26 +32,19 @@ _MOST_EXPLAINED = 2000
 @takes_reading
 def explain(
     model: ModelPath,
-    data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Judged documents.")] = None,
-    query: Annotated[
-        str | None, typer.Option(metavar="QID", help="Rank the documents of this query of DATA.")
-    ] = None,
+    data: Annotated[Path | None, argument("[DATA]", "Judged documents.")] = None,
+    query: Annotated[str | None, option("QID", "Rank the documents of this query of DATA.")] = None,
     document: Annotated[
-        int | None,
-        typer.Option(metavar="RANK", help="What adds up to the score of the document there."),
+        int | None, option("RANK", "What adds up to the score of the document there.")
     ] = None,
     why: Annotated[
-        tuple[int, int] | None,
-        typer.Option(metavar="RANK RANK", help="Why the first stands above the second."),
+        tuple[int, int] | None, option("RANK RANK", "Why the first stands above the second.")
     ] = None,
-    tree: Annotated[int | None, typer.Option(metavar="N", help="Show this tree, from 0.")] = None,
+    tree: Annotated[int | None, option("N", "Show this tree, from 0.")] = None,
     metric: Annotated[
-        str | None,
-        typer.Option(metavar="METRIC", help="What features are worth to this; ndcg@10 by default."),
+        str | None, option("METRIC", "What features are worth to this; ndcg@10 by default.")
     ] = None,
-    top: Annotated[
-        int, typer.Option(min=1, metavar="K", help="How many documents or features to show.")
-    ] = 20,
+    top: Annotated[int, option("K", "How many documents or features to show.", min=1)] = 20,
     json: Json = False,
     *,
     reading: Reading,
@@ -67,7 +59,7 @@ def explain(
 
     rankgrove explain model.safetensors test.txt --query 7 --why 1 2
     """
-    _check_call(data, query, document, why, tree, metric)
+    _check_call(data, query, {"--document": document, "--why": why}, tree, metric)
     if data is not None:
         model, data = model_and_data(model, data)
     trained = load_model(model)
@@ -94,36 +86,32 @@ def explain(
 def _check_call(
     data: Path | None,
     query: str | None,
-    document: int | None,
-    why: tuple[int, int] | None,
+    of_query: dict[str, Any],
     tree: int | None,
     metric: str | None,
 ) -> None:
-    of_query = {"--document": document, "--why": why}
-    for option, value in of_query.items():
-        if value is not None and query is None:
-            raise ParameterError(
-                f"{option} must be used with DATA and --query, whose ranking it is about. Got "
-                f"no --query."
-            )
+    asked = [name for name, value in of_query.items() if value is not None]
+    if asked and query is None:
+        rule = "must be used with DATA and --query, whose ranking it is about"
+        raise ParameterError(f"{asked[0]} {rule}. Got no --query.")
     if query is not None and data is None:
         raise ParameterError("--query must be used with DATA, to which it belongs. Got no DATA.")
-    if document is not None and why is not None:
-        raise ParameterError("only one of --document and --why must be given. Got both.")
+    if len(asked) > 1:
+        raise ParameterError(f"only one of {' and '.join(asked)} must be given. Got both.")
     if tree is not None and data is not None:
         raise ParameterError("--tree must be used without DATA. Got both.")
     if metric is not None and (data is None or query is not None):
         raise ParameterError("--metric must be used with DATA and without --query.")
 
 
-def _as_trees(model: ScoringModel, option: str | None) -> Model:
+def _as_trees(model: ScoringModel, asked: str | None) -> Model:
     """The model, if it is one of trees; any other is explained on data only."""
     from rankgrove.model.model import Model
 
     if isinstance(model, Model):
         return model
-    if option is not None:
-        raise ParameterError(f"{option} must be used with a model of trees. Got {model.noun}.")
+    if asked is not None:
+        raise ParameterError(f"{asked} must be used with a model of trees. Got {model.noun}.")
     raise ParameterError(
         f"DATA must be given for {model.noun}, whose features are worth what they do to documents. "
         f"Got no DATA: name judged documents after the model."
@@ -144,11 +132,11 @@ class RankedQuery:
     order: list[int]
     has_labels: bool
 
-    def row(self, option: str, rank: int) -> int:
+    def row(self, asked: str, rank: int) -> int:
         """The row of a rank, from 1."""
         if not 1 <= rank <= len(self.order):
             raise ParameterError(
-                f"{option} must be a rank of query {self.qid}, 1 to {len(self.order)}. Got {rank}."
+                f"{asked} must be a rank of query {self.qid}, 1 to {len(self.order)}. Got {rank}."
             )
         return self.order[rank - 1]
 
@@ -197,27 +185,22 @@ def _explain_tree(model: Model, number: int, json: bool) -> None:
 
 def feature_use(model: Model) -> list[dict[str, Any]]:
     """The features that the trees split by, the largest sum of gains first."""
-    gains, splits = model.importance("gain"), model.importance("split")
+    gains, splits = model.importance("gain"), model.importance("split").astype(int).tolist()
     total = float(gains.sum())
     used = [
-        {
-            "feature": name,
-            "gain": float(gain),
-            "share": float(gain) / total if total else 0.0,
-            "splits": int(number),
-        }
-        for name, gain, number in zip(model.feature_names, gains, splits, strict=True)
+        {"feature": name, "gain": gain, "share": gain / total if total else 0.0, "splits": number}
+        for name, gain, number in zip(model.feature_names, gains.tolist(), splits, strict=True)
         if number
     ]
     return sorted(used, key=lambda entry: -entry["gain"])
 
 
 def use_table(used: list[dict[str, Any]], top: int) -> Table:
-    table = make_table("feature", "gain", "share", "splits", right=["gain", "share", "splits"])
-    for entry in used[:top]:
-        share = percent(entry["share"], 1)
-        table.add_row(entry["feature"], f"{entry['gain']:,.1f}", share, f"{entry['splits']:,}")
-    return table
+    rows = (
+        [use["feature"], f"{use['gain']:,.1f}", percent(use["share"], 1), f"{use['splits']:,}"]
+        for use in used[:top]
+    )
+    return make_table("feature", "gain", "share", "splits", rows=rows, numeric=1)
 
 
 def _explain_use(model: Model, top: int, json: bool) -> None:
@@ -246,9 +229,7 @@ def _explain_worth(
     elif model.adds_up:
         some = data.features[:: -(-data.n_documents // _MOST_EXPLAINED)]
         # What a feature adds does not depend on where a score starts.
-        figures["adds"] = model.importance(
-            "contribution", some, base_scores=0.0, n_jobs=reading.n_jobs
-        )
+        figures["adds"] = model.importance(data=some, base_scores=0.0, n_jobs=reading.n_jobs)
     order = sorted(used, key=lambda feature: -found.mean[feature])
     entries = [
         {"feature": model.feature_names[feature]}
@@ -261,10 +242,8 @@ def _explain_worth(
     more = "; and what it adds to scores, or takes, on average" if "adds" in figures else ""
     drop = "Its drop when a feature is shuffled"
     show(f"{found.metric} is {found.baseline:.4f}. {drop}{more}:", "")
-    table = make_table("feature", *figures, right=list(figures))
-    for entry in entries:
-        table.add_row(entry.pop("feature"), *(f"{value:.4f}" for value in entry.values()))
-    show(table)
+    rows = ([e["feature"], *(f"{e[name]:.4f}" for name in figures)] for e in entries)
+    show(make_table("feature", *figures, rows=rows, numeric=1))
     _show_rest(len(order), top)
 
 
@@ -273,11 +252,8 @@ def _explain_query(ranked: RankedQuery, top: int, json: bool) -> None:
     if json:
         show_json({"query": ranked.qid, "documents": len(ranked.order), "ranking": shown})
         return
-    names = list(shown[0])
-    right = [name for name in names if name != "document_id"]
-    table = make_table(*names, right=right)
-    for entry in shown:
-        table.add_row(*(_cell(name, value) for name, value in entry.items()))
+    rows = ([_cell(name, value) for name, value in entry.items()] for entry in shown)
+    table = make_table(*shown[0], rows=rows, numeric=shown[0].keys() - {"document_id"})
     show(heading(f"query {ranked.qid}, {count(len(ranked.order), 'document')}"), "", table)
     _show_rest(len(ranked.order), top, "document")
 
@@ -296,16 +272,10 @@ def _explain_document(
     entries.sort(key=lambda entry: -abs(entry["contribution"]))
     document = ranked.described(rank)
     if json:
-        show_json(
-            {
-                "query": ranked.qid,
-                "document": document,
-                "expected": parts[-1],
-                "contributions": entries[:top],
-            }
-        )
+        found = {"query": ranked.qid, "document": document, "expected": parts[-1]}
+        show_json(found | {"contributions": entries[:top]})
         return
-    table = make_table("feature", "value", "adds", "total", right=["value", "adds", "total"])
+    table = make_table("feature", "value", "adds", "total", numeric=1)
     total = parts[-1]
     start = "expected" if model.describe()["kind"] == "model" else "of a median document"
     start = f"base score and {start}" if model.schema.needs_base_scores else start
@@ -328,15 +298,9 @@ def _explain_pair(
     documents = [ranked.described(rank) for rank in ranks]
     if json:
         differences = [difference._asdict() for difference in found.differences[:top]]
-        show_json(
-            {
-                "query": ranked.qid,
-                "a": documents[0],
-                "b": documents[1],
-                "difference": found.score_a - found.score_b,
-                "differences": differences,
-            }
-        )
+        pair = {"query": ranked.qid, "a": documents[0], "b": documents[1]}
+        gap = found.score_a - found.score_b
+        show_json({**pair, "difference": gap, "differences": differences})
         return
     how = "stands above" if found.score_a > found.score_b else "does not stand above"
     how = "is tied with" if found.score_a == found.score_b else how
@@ -344,8 +308,7 @@ def _explain_pair(
     if not found.differences:
         show("", "No feature tells them apart.")
         return
-    numeric = ["in a", "in b", "a - b", "total"]
-    table = make_table("feature", *numeric, right=numeric)
+    table = make_table("feature", "in a", "in b", "a - b", "total", numeric=1)
     for row in found.differences[:top]:
         values = (_number(row.value_a), _number(row.value_b))
         table.add_row(row.feature, *values, f"{row.difference:+.4f}", f"{row.total:+.4f}")

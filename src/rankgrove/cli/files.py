@@ -148,13 +148,16 @@ def _looks_like_data(name: str, reading: Reading) -> int:
     return 2 if (reading.label or "label") in names else int(len(names) > 1)
 
 
-def read_labels(path: Path, reading: Reading, **changes: Any) -> Dataset:
+def read_labels(path: Path, reading: Reading) -> Dataset:
     """The data of a file without its features, where it is a table, which can do without."""
     from rankgrove.data.files import format_of
 
-    if format_of(path) != "letor":
-        changes["features"] = []
-    return reading.read(path, **changes)
+    return reading.read(path, **({} if format_of(path) == "letor" else {"features": []}))
+
+
+def sizes_of(data: Dataset) -> dict[str, int]:
+    """How much there is, for JSON."""
+    return {"documents": data.n_documents, "queries": data.n_queries}
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

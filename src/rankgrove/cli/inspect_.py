@@ -3,22 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
 from rankgrove.cli.console import bar, count, heading, make_table, percent, show, show_json
 from rankgrove.cli.inspect_model import inspect_model
-from rankgrove.cli.options import Json, Reading, is_model_file, takes_reading
+from rankgrove.cli.options import Json, Reading, argument, is_model_file, option, takes_reading
 
 if TYPE_CHECKING:
     from rankgrove.data.describe import Description
 
 _NAMES_SHOWN = 8
+
+_MESSAGES = {
+    "one_query": "there is only one query: are the query ids right?",
+    "one_document_each": "every query has only one document, so there is nothing to rank: are the "
+    "query ids right?",
+    "one_document": "{queries_have} only one document: no ranking gets that wrong.",
+    "no_relevant": "{queries_have} no relevant document: metrics leave them out (empty=skip) "
+    "unless told otherwise.",
+    "equal_labels": "{queries_have} the same label on all documents: nothing to learn from.",
+    "negative_label": "the lowest label is {detail}: metrics other than pair_accuracy and tau need "
+    "0 or more.",
+    "many_labels": "there are {number:,} different labels: these look like measurements rather "
+    "than grades.",
+    "high_label": "the highest label is {detail}: tell err, as in err((2^r-1)/2^{detail}).",
+    "contradiction": "{documents} contradict an equal one of their query: the same features, "
+    "another label.",
+    "constant_feature": "{features_have} the same value in every document: {detail}.",
+    "infinite_value": "{features_have} infinite values: {detail}.",
+}
 
 
 @dataclass(frozen=True)
@@ -32,12 +50,8 @@ class Finding:
 
 @takes_reading
 def inspect(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A data file of any format, or a model.")
-    ],
-    per_feature: Annotated[
-        bool, typer.Option("--per-feature", help="Also list every feature.")
-    ] = False,
+    file: Annotated[Path, argument("FILE", "A data file of any format, or a model.")],
+    per_feature: Annotated[bool, option(None, "Also list every feature.", "--per-feature")] = False,
     json: Json = False,
     *,
     reading: Reading,
@@ -52,7 +66,7 @@ def inspect(
     findings = find_oddities(found)
     if json:
         noted = [asdict(finding) for finding in findings]
-        show_json({"file": str(file), **found.to_dict(), "worth_a_look": noted})
+        show_json({"file": file, **found.to_dict(), "worth_a_look": noted})
         return
     show(heading(str(file)), "", _sizes(found), "", label_table(found), "", _lengths(found))
     if per_feature:
@@ -61,104 +75,58 @@ def inspect(
     if not findings:
         show("Nothing else is worth a look.")
         return
-    notes = make_table("", "")
-    for finding in findings:
-        notes.add_row("-", finding.message)
+    notes = make_table("", "", rows=(["-", finding.message] for finding in findings))
     show(heading("worth a look"), notes)
 
 
 def find_oddities(found: Description) -> list[Finding]:
     """What in the data is often a mistake, or changes how numbers must be read."""
-    return [*_query_oddities(found), *_value_oddities(found)]
-
-
-def _query_oddities(found: Description) -> Iterator[Finding]:
-    queries = found.queries
-    if queries == 1 and found.documents > 1:
-        yield Finding("one_query", 1, "there is only one query: are the query ids right?")
-    if (alone := found.queries_with_one_document) == queries > 1:
-        yield Finding(
-            "one_document_each",
-            alone,
-            "every query has only one document, so there is nothing to rank: are the query ids "
-            "right?",
-        )
-    elif alone:
-        yield Finding(
-            "one_document",
-            alone,
-            f"{_share(alone, queries)} {_have(alone)} only one document: no ranking gets that "
-            "wrong.",
-        )
-    if empty := found.queries_without_relevant:
-        yield Finding(
-            "no_relevant",
-            empty,
-            f"{_share(empty, queries)} {_have(empty)} no relevant document: metrics leave them out "
-            "(empty=skip) unless told otherwise.",
-        )
-    # Those of one document, and most without a relevant one, are among these.
-    if (equal := found.queries_with_equal_labels) > max(alone, found.queries_without_relevant):
-        yield Finding(
-            "equal_labels",
-            equal,
-            f"{_share(equal, queries)} {_have(equal)} the same label on all documents: nothing to "
-            "learn from.",
-        )
-
-
-def _value_oddities(found: Description) -> Iterator[Finding]:
-    lowest, highest = found.label_quantiles[0.0], found.label_quantiles[1.0]
-    if lowest < 0:
-        yield Finding(
-            "negative_label",
-            1,
-            f"the lowest label is {lowest:g}: metrics other than pair_accuracy and tau need 0 or "
-            "more.",
-        )
-    if found.grades is None:
-        yield Finding(
-            "many_labels",
-            found.distinct_labels,
-            f"there are {found.distinct_labels:,} different labels: these look like measurements "
-            "rather than grades.",
-        )
-    elif highest > 4:
-        yield Finding(
-            "high_label",
-            1,
-            f"the highest label is {highest:g}: tell err, as in err((2^r-1)/2^{highest:g}).",
-        )
-    if found.contradictions:
-        yield Finding(
-            "contradiction",
-            found.contradictions,
-            f"{count(found.contradictions, 'document')} contradict an equal one of their query: "
-            "the same features, another label.",
-        )
-    if constant := len(found.constant_features):
-        yield Finding(
-            "constant_feature",
-            constant,
-            f"{count(constant, 'feature')} {_have(constant)} the same value in every document: "
-            f"{_some(found.constant_features)}.",
-        )
+    highest = found.label_quantiles[1.0]
     infinite = [feature.name for feature in found.per_feature if feature.infinite]
-    if infinite:
-        yield Finding(
-            "infinite_value",
-            len(infinite),
-            f"{count(len(infinite), 'feature')} {_have(len(infinite))} infinite values: "
-            f"{_some(infinite)}.",
-        )
+    details = {
+        "negative_label": f"{found.label_quantiles[0.0]:g}",
+        "high_label": f"{highest:g}",
+        "constant_feature": _some(found.constant_features),
+        "infinite_value": _some(infinite),
+    }
+    counts = {
+        **_query_oddities(found),
+        "negative_label": int(found.label_quantiles[0.0] < 0),
+        "many_labels": found.distinct_labels if found.grades is None else 0,
+        "high_label": int(found.grades is not None and highest > 4),
+        "contradiction": found.contradictions,
+        "constant_feature": len(found.constant_features),
+        "infinite_value": len(infinite),
+    }
+    return [
+        Finding(kind, number, _message(kind, number, found.queries, details.get(kind, "")))
+        for kind, number in counts.items()
+        if number
+    ]
 
 
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
+def _query_oddities(found: Description) -> dict[str, int]:
+    """How many queries are odd, by how; or 1 where the data are."""
+    alone, empty = found.queries_with_one_document, found.queries_without_relevant
+    equal = found.queries_with_equal_labels
+    nothing_to_rank = alone == found.queries > 1
+    return {
+        "one_query": int(found.queries == 1 < found.documents),
+        "one_document_each": alone if nothing_to_rank else 0,
+        "one_document": 0 if nothing_to_rank else alone,
+        "no_relevant": empty,
+        # Those of one document, and most without a relevant one, are among these.
+        "equal_labels": equal if equal > max(alone, empty) else 0,
+    }
 
 
-def _share(part: int, queries: int) -> str:
-    return f"{count(part, 'query', 'queries')} ({percent(part, queries)})"
+def _message(kind: str, number: int, queries: int, detail: str) -> str:
+    share = f"{count(number, 'query', 'queries')} ({percent(number, queries)})"
+    have = "has" if number == 1 else "have"
+    return _MESSAGES[kind].format(
+        number=number, detail=detail, queries_have=f"{share} {have}",
+        documents=count(number, "document"), features_have=f"{count(number, 'feature')} {have}",
+    )  # fmt: skip
 
 
 def _some(names: Sequence[str]) -> str:
@@ -168,61 +136,49 @@ def _some(names: Sequence[str]) -> str:
 
 def _sizes(found: Description) -> Table:
     lengths = found.lengths
-    table = make_table("", "number", "", right=["number"])
-    table.show_header = False
-    table.add_row("documents", f"{found.documents:,}")
-    table.add_row(
-        "queries",
-        f"{found.queries:,}",
-        f"of {lengths.min:,} to {lengths.max:,} documents, median {lengths.median:,g}, mean "
-        f"{lengths.mean:,.1f}",
-    )
-    table.add_row("features", f"{found.features:,}", f"{len(found.constant_features)} constant")
-    table.add_row(
-        "missing",
-        percent(found.missing_share, 1),
-        f"of all values, in {count(len(found.missing_features), 'feature')}",
-    )
-    table.add_row(
-        "repeated",
-        f"{found.duplicates:,}",
-        f"documents have the features of an earlier one, {found.contradictions:,} another label",
-    )
-    return table
+    span = f"of {lengths.min:,} to {lengths.max:,} documents, median {lengths.median:,g}"
+    same = f"documents have the features of an earlier one, {found.contradictions:,} another label"
+    missing = f"of all values, in {count(len(found.missing_features), 'feature')}"
+    rows = [
+        ["documents", f"{found.documents:,}"],
+        ["queries", f"{found.queries:,}", f"{span}, mean {lengths.mean:,.1f}"],
+        ["features", f"{found.features:,}", f"{len(found.constant_features)} constant"],
+        ["missing", percent(found.missing_share, 1), missing],
+        ["repeated", f"{found.duplicates:,}", same],
+    ]
+    return make_table("", "number", "", rows=rows, numeric=1, header=False)
 
 
 def label_table(found: Description) -> Table:
     if found.grades is None:
-        table = make_table("share of documents", "label at most", right=["label at most"])
-        for quantile, label in found.label_quantiles.items():
-            table.add_row(f"{100 * quantile:g} %", f"{label:g}")
-        return table
-    table = make_table("label", "documents", "share", "", right=["label", "documents", "share"])
-    most = max(found.grades.values())
-    for label, number in found.grades.items():
-        share = percent(number, found.documents)
-        table.add_row(f"{label:g}", f"{number:,}", share, bar(number, most))
-    return table
+        quantiles = found.label_quantiles.items()
+        rows = ([f"{100 * share:g} %", f"{label:g}"] for share, label in quantiles)
+        return make_table("share of documents", "label at most", rows=rows, numeric=1)
+    counts = [(f"{label:g}", number) for label, number in found.grades.items()]
+    return _histogram("label", "documents", counts, found.documents)
 
 
 def _lengths(found: Description) -> Table:
-    table = make_table("documents", "queries", "share", "", right=["documents", "queries", "share"])
-    most = max(number for _, _, number in found.lengths.histogram)
-    for low, high, number in found.lengths.histogram:
-        span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        table.add_row(span, f"{number:,}", percent(number, found.queries), bar(number, most))
+    counts = [
+        (f"{low:,}" if low == high else f"{low:,} to {high:,}", number)
+        for low, high, number in found.lengths.histogram
+    ]
+    return _histogram("documents", "queries", counts, found.queries)
+
+
+def _histogram(name: str, counted: str, counts: list[tuple[str, int]], whole: int) -> Table:
+    table = make_table(name, counted, "share", "", numeric=0)
+    most = max(number for _, number in counts)
+    for label, number in counts:
+        table.add_row(label, f"{number:,}", percent(number, whole), bar(number, most))
     return table
 
 
 def _features(found: Description) -> Table:
-    numeric = ["min", "mean", "max", "zero", "missing"]
-    table = make_table("feature", *numeric, right=numeric)
+    table = make_table("feature", "min", "mean", "max", "zero", "missing", numeric=1)
     for feature in found.per_feature:
         figures = (feature.min, feature.mean, feature.max)
-        table.add_row(
-            feature.name,
-            *("-" if figure is None else f"{figure:.5g}" for figure in figures),
-            percent(feature.zeros, found.documents),
-            percent(feature.missing, found.documents),
-        )
+        shares = (percent(number, found.documents) for number in (feature.zeros, feature.missing))
+        shown = ("-" if figure is None else f"{figure:.5g}" for figure in figures)
+        table.add_row(feature.name, *shown, *shares)
     return table

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,23 +30,19 @@ def inspect_model(path: Path, json: bool) -> None:
         more: dict[str, Any] = {} if used is None else {"importance": used}
         notes = {name: value for name, value in model.notes.items() if name != PLAN}
         more |= {"parameters": model.parameters, "plan": plan_of(model), "notes": notes}
-        more |= {"history": model.history}
-        show_json({"file": str(path), "bytes": size, **found, **more})
+        show_json({"file": path, "bytes": size, **found, **more, "history": model.history})
         return
-    sizes = make_table("", "number", "", right=["number"])
-    sizes.show_header = False
-    for name, number, remark in _sizes(found, used):
-        sizes.add_row(name, f"{number:,}", remark)
-    sizes.add_row("bytes", f"{size:,}", "")
-    show(heading(str(path)), "", sizes, "")
+    sizes = [*_sizes(found, used), ("bytes", size, "")]
+    rows = ([name, f"{number:,}", remark] for name, number, remark in sizes)
+    show(heading(str(path)), "", make_table("", "number", "", rows=rows, numeric=1, header=False))
+    show("")
     if found["needs_base_scores"]:
         show("It was trained on top of base scores, and needs them to score.", "")
     _show_parts(found)
     _show_parameters(model, found)
     if found["validation"]:
         steps = "epochs" if found["kind"] == "network" else "trees"
-        numeric = ["at the end", "best", steps]
-        table = make_table("validation", "metric", *numeric, right=numeric)
+        table = make_table("validation", "metric", "at the end", "best", steps, numeric=2)
         for entry in found["validation"]:
             figures = (f"{entry['last']:.4f}", f"{entry['best']:.4f}", f"{entry['best_trees']:,}")
             table.add_row(entry["set"], entry["metric"], *figures)
@@ -121,8 +117,7 @@ def _show_parts(found: dict[str, Any]) -> None:
     if found["kind"] != "combined":
         return
     weights = found["weights"]
-    numeric = [] if weights is None else ["weight"]
-    table = make_table("model", "of", *numeric, right=numeric)
+    table = make_table("model", "of", *([] if weights is None else ["weight"]), numeric=2)
     for number, part in enumerate(found["parts"]):
         is_network = part["kind"] == "network"
         size = count(part["weights"], "weight") if is_network else count(part["trees"], "tree")
@@ -133,25 +128,21 @@ def _show_parts(found: dict[str, Any]) -> None:
 
 def _show_parameters(model: ScoringModel, found: dict[str, Any]) -> None:
     """Of trees the parameters that are not the defaults; of others all."""
+    given, plan = model.parameters, plan_of(model)
     if found["kind"] != "model":
-        if model.parameters:
-            table = make_table("parameter", "value")
-            for name, value in model.parameters.items():
-                table.add_row(name, _shown(value))
-            show(table, "")
+        _show_values("parameter", "value", rows=given.items())
     elif changed := found["changed_parameters"]:
-        table = make_table("parameter", "value", "default")
-        for name, (value, default) in changed.items():
-            table.add_row(name, _shown(value), _shown(default))
-        show(table, "")
+        rows = ((name, *values) for name, values in changed.items())
+        _show_values("parameter", "value", "default", rows=rows)
     else:
         show("All parameters are the defaults.", "")
-    plan = plan_of(model)
-    left_open = [name for name in plan if model.parameters.get(name) == "auto"]
-    if left_open:
-        table = make_table("left to training", "came to")
-        for name in left_open:
-            table.add_row(name, _shown(plan[name]))
+    left_open = [(name, value) for name, value in plan.items() if given.get(name) == "auto"]
+    _show_values("left to training", "came to", rows=left_open)
+
+
+def _show_values(*columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    table = make_table(*columns, rows=([name, *map(_shown, values)] for name, *values in rows))
+    if table.row_count:
         show(table, "")
 
 
@@ -159,29 +150,26 @@ def _changed(model: ScoringModel) -> dict[str, tuple[Any, Any]]:
     """The parameters that are not the defaults, each with its value and the default."""
     from rankgrove.boosting.parameters import Parameters
 
-    usual = Parameters().as_json()
-    given = model.parameters
+    usual, chosen = Parameters().as_json(), model.parameters
     return {
-        name: (given[name], usual[name])
-        for name in usual
-        if name in given and given[name] != usual[name]
+        name: (chosen[name], default)
+        for name, default in usual.items()
+        if chosen.get(name, default) != default
     }
 
 
 def _validation(model: ScoringModel) -> list[dict[str, Any]]:
     """For each validation set and metric its value after the last step kept, and the best one."""
-    return [
-        {
-            "set": name,
-            "metric": metric,
-            "last": last,
-            "best": max(values),
-            "best_trees": values.index(max(values)) + 1,
-        }
-        for name, finals in model.final_metrics().items()
-        for metric, last in finals.items()
-        for values in [model.history[name][metric]]
-    ]
+    from rankgrove.training.measures import LOSSES
+
+    found = []
+    for name, finals in model.final_metrics().items():
+        for metric, last in finals.items():
+            values = model.history[name][metric]
+            best = min(values) if metric in LOSSES else max(values)
+            figures = {"last": last, "best": best, "best_trees": values.index(best) + 1}
+            found.append({"set": name, "metric": metric, **figures})
+    return found
 
 
 def _shown(value: Any) -> str:

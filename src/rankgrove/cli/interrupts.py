@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import typer
+
+from rankgrove.cli.console import INTERRUPTED, say
+
 # Long enough for the finaliser that swallowed an interrupt to end.
 _SECONDS = 0.05
 
@@ -71,6 +75,21 @@ def watch_interrupts() -> Iterator[Interrupts]:
         timer.cancel()
         sys.excepthook, sys.unraisablehook = show, show_ignored
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupted(message: str) -> typer.Exit:
+    """The end of a command that was interrupted, having said what is there of its work."""
+    say(f"interrupted {message}")
+    return typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Work that Ctrl-C ends, with this message."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise interrupted(message) from None
 
 
 def _interrupt() -> None:

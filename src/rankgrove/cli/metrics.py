@@ -7,10 +7,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
-from rankgrove.cli.console import DIM, heading, make_table, show, show_json
+from rankgrove.cli.console import DIM, make_table, show, show_json, titled
 from rankgrove.cli.options import Json
 
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ TIE_POLICIES = {
     "expected": "the exact mean over all orders of the tied documents",
     "document_id": "by document id, descending, as trec_eval; needs document ids",
 }
-EMPTY_POLICIES = {
-    "skip": "left out of the mean",
-    "zero": "counts as 0",
-    "one": "counts as 1",
-}
+EMPTY_POLICIES = {"skip": "left out of the mean", "zero": "counts as 0", "one": "counts as 1"}
 
 
 def metrics(
@@ -42,17 +38,13 @@ def metrics(
 
     chosen = METRICS if name is None else {m.name: m for m in [_find(name)]}
     if json:
-        show_json(
-            {
-                "metrics": [_describe(metric) for metric in chosen.values()],
-                "ties": TIE_POLICIES,
-                "empty": EMPTY_POLICIES,
-                "presets": {
-                    preset: {m: p for m, p in known.items() if m in chosen}
-                    for preset, known in PRESETS.items()
-                },
-            }
-        )
+        presets = {
+            preset: {m: p for m, p in known.items() if m in chosen}
+            for preset, known in PRESETS.items()
+        }
+        policies = {"ties": TIE_POLICIES, "empty": EMPTY_POLICIES}
+        described = [_describe(metric) for metric in chosen.values()]
+        show_json({"metrics": described, **policies, "presets": presets})
     elif name is None:
         _show_all(list(chosen.values()))
     else:
@@ -105,11 +97,9 @@ def _show_all(metrics: list[type[Metric]]) -> None:
         what.append(f"\n{metric.formula}", style=DIM)
         what.append(f"\n{_parameters(metric, _describe(metric)['parameters'])}", style=DIM)
         table.add_row(metric.name, what)
-    presets = make_table("preset", "metrics with the policies of that tool")
-    for preset, known in PRESETS.items():
-        presets.add_row(preset, ", ".join(known))
-    show(table, "", _policy_table("ties", TIE_POLICIES), "")
-    show(_policy_table("empty", EMPTY_POLICIES), "", presets, "")
+    rows = ([preset, ", ".join(known)] for preset, known in PRESETS.items())
+    presets = make_table("preset", "metrics with the policies of that tool", rows=rows)
+    show(table, "", *_policy_tables(), "", presets, "")
     show(
         "Write them as: ndcg@10   map@100(ties=expected, relevant>=2)   err(r/4)",
         "See all of one, and what a preset makes of it: rankgrove metrics ndcg",
@@ -119,29 +109,25 @@ def _show_all(metrics: list[type[Metric]]) -> None:
 def _show_one(metric: type[Metric]) -> None:
     from rankgrove.metrics.spec import PRESETS
 
-    described = _describe(metric)
-    table = make_table("", "")
-    if metric.aliases:
-        table.add_row("also", ", ".join(metric.aliases))
-    table.add_row("formula", metric.formula)
-    table.add_row("parameters", _parameters(metric, described["parameters"]))
-    table.add_row("ties=expected", metric.expected_ties)
-    table.add_row("reference", metric.reference)
+    rows = [
+        *([("also", ", ".join(metric.aliases))] if metric.aliases else []),
+        ("formula", metric.formula),
+        ("parameters", _parameters(metric, _describe(metric)["parameters"])),
+        ("ties=expected", metric.expected_ties),
+        ("reference", metric.reference),
+    ]
     for preset, known in PRESETS.items():
         if metric.name in known:
-            table.add_row(f"preset {preset}", _parameters(metric, known[metric.name]))
-    name = heading(metric.name)
-    name.append(f"  {metric.title}", style="not bold")
-    show(name, "", table, "", _policy_table("ties", TIE_POLICIES), "")
-    show(_policy_table("empty", EMPTY_POLICIES))
+            rows.append((f"preset {preset}", _parameters(metric, known[metric.name])))
+    table = make_table("", "", rows=rows)
+    show(titled(metric.name, metric.title), "", table, "", *_policy_tables())
 
 
-def _policy_table(parameter: str, policies: dict[str, str]) -> Table:
-    meanings = {
-        "ties": "what is done among documents of equal score",
-        "empty": "what a query without a relevant document (or pair) is worth",
-    }
-    table = make_table(f"{parameter}=", meanings[parameter])
-    for policy, meaning in policies.items():
-        table.add_row(policy, meaning)
-    return table
+def _policy_tables() -> list[RenderableType]:
+    ties = "what is done among documents of equal score"
+    empty = "what a query without a relevant document (or pair) is worth"
+    return [
+        make_table("ties=", ties, rows=TIE_POLICIES.items()),
+        "",
+        make_table("empty=", empty, rows=EMPTY_POLICIES.items()),
+    ]

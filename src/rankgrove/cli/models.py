@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from rankgrove.cli.options import Reading
+from rankgrove.cli.options import Reading, argument
 from rankgrove.errors import DataError
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
     from rankgrove.model.base import ScoringModel
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from 'train'.")]
+ModelPath = Annotated[Path, argument("MODEL", "A model file, from 'train'.")]
 
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
@@ -28,7 +26,7 @@ def load_model(path: Path) -> ScoringModel:
 
 
 def read_for_model(
-    model: ScoringModel, path: Path, reading: Reading, *, with_labels: bool = False, **changes: Any
+    model: ScoringModel, path: Path, reading: Reading, *, with_labels: bool = False
 ) -> Dataset:
     """The data of a file with the features of a model: a table's by name, a LETOR file's all.
 
@@ -36,16 +34,17 @@ def read_for_model(
     """
     columns = table_columns(path)
     names = model.feature_names
-    if columns and reading.features is None:
+    chosen = reading.feature_list
+    if columns and chosen is None:
         from rankgrove.data.dataset import default_feature_names
 
         # A model of default names, f1 to fN, was trained on LETOR text: it goes by position.
         if names != default_feature_names(len(names)) or set(names) <= set(columns):
-            changes["features"] = list(names)
+            chosen = list(names)
     if not with_labels and lacks_labels(path, reading):
-        data = _read_unlabelled(path, reading, columns, changes)
+        data = _read_unlabelled(path, reading, columns, chosen)
     else:
-        data = reading.read(path, **changes)
+        data = reading.read(path, **({} if chosen is None else {"features": chosen}))
     _check_width(model, path, data)
     if model.schema.needs_base_scores and data.base_scores is None:
         raise DataError(
@@ -91,10 +90,8 @@ def _check_width(model: ScoringModel, path: Path, data: Dataset) -> None:
 
     if format_of(path) != "letor":
         advice = "name those of the model, in its order, with --features."
-    elif data.n_features < model.n_features:
-        advice = (
-            f"if the last ones are absent from every line, add --n-features {model.n_features}."
-        )
+    elif data.n_features < (width := model.n_features):
+        advice = f"if the last ones are absent from every line, add --n-features {width}."
     else:
         advice = "was the model trained on other data?"
     raise DataError(
@@ -104,7 +101,7 @@ def _check_width(model: ScoringModel, path: Path, data: Dataset) -> None:
 
 
 def _read_unlabelled(
-    path: Path, reading: Reading, columns: list[str], changes: dict[str, Any]
+    path: Path, reading: Reading, columns: list[str], chosen: list[str] | None
 ) -> Dataset:
     """A table without labels: these are all 0; without query ids, it is one query."""
     import numpy as np
@@ -116,15 +113,11 @@ def _read_unlabelled(
     from rankgrove.data.frames import from_frame
     from rankgrove.data.streams import format_and_compression
 
-    with_ids = reading.document_ids or changes.get("document_ids")
-    ids = reading.document_id or ("document_id" if with_ids else None)
+    ids = reading.document_id or ("document_id" if reading.document_ids else None)
     qid = reading.qid or ("qid" if "qid" in columns else None)
     roles = [name for name in (qid, ids, reading.base_score) if name is not None]
-    chosen = changes.get("features") or (
-        [name.strip() for name in reading.features.split(",")]
-        if reading.features is not None
-        else [name for name in columns if name not in {*roles, reading.weight}]
-    )
+    if chosen is None:
+        chosen = [name for name in columns if name not in {*roles, reading.weight}]
     if absent := [name for name in [*roles, *chosen] if name not in columns]:
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise DataError(f"{path}: must have the columns asked for. Got no {absent[0]!r}{more}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from rankgrove.cli.console import DIM, heading, make_table, show, show_json
+from rankgrove.cli.console import DIM, make_table, show, show_json, titled
 from rankgrove.cli.options import Json
 from rankgrove.cli.parameters import option_name, option_text
 
@@ -86,16 +86,11 @@ def _shown(value: Any) -> str:
 
 
 def _show_one(entry: dict[str, Any]) -> None:
-    table = make_table("", "")
-    table.add_row("formula", entry["formula"])
-    table.add_row("reference", entry["reference"])
-    title = heading(entry["name"])
-    title.append(f"  {entry['title']}", style="not bold")
-    show(title, "", table)
-    options = _options(entry["name"])
-    if options:
-        shown = make_table("option", "default", "what it means")
-        for name, value in entry["parameters"].items():
-            meaning = option_text(options[name].meaning, options)
-            shown.add_row(option_name(name), _shown(value), meaning)
-        show("", shown)
+    table = make_table("", "", rows=[(key, entry[key]) for key in ("formula", "reference")])
+    show(titled(entry["name"], entry["title"]), "", table)
+    if options := _options(entry["name"]):
+        rows = (
+            [option_name(name), _shown(value), option_text(options[name].meaning, options)]
+            for name, value in entry["parameters"].items()
+        )
+        show("", make_table("option", "default", "what it means", rows=rows))

@@ -7,40 +7,30 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rankgrove.cli.console import show, show_json
 from rankgrove.cli.files import check_outputs, model_and_data
 from rankgrove.cli.models import ModelPath, load_model, read_for_model
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
 from rankgrove.errors import refusal
+
+# What of the outcome has the same name in JSON.
+_FIGURES = ("share_rising", "share_bound", "largest_rise", "delta", "p0", "step", "seed")
 
 
 @takes_reading
 def optimality(
     model: ModelPath,
-    data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="Judged documents, those that it was trained on."),
-    ],
-    metric: Annotated[
-        str, typer.Option("--metric", "-m", metavar="NAME", help="What may rise.")
-    ] = "ndcg@10",
-    delta: Annotated[float, typer.Option(metavar="SHARE", help="One minus the confidence.")] = 0.01,
-    p0: Annotated[
-        float, typer.Option(metavar="SHARE", help="The share of rising directions to rule out.")
-    ] = 0.01,
+    data: Annotated[Path, argument("DATA", "Judged documents, those that it was trained on.")],
+    metric: Annotated[str, option("NAME", "What may rise.", "--metric", "-m")] = "ndcg@10",
+    delta: Annotated[float, option("SHARE", "One minus the confidence.")] = 0.01,
+    p0: Annotated[float, option("SHARE", "The share of rising directions to rule out.")] = 0.01,
     step: Annotated[
-        float,
-        typer.Option(metavar="X", help="How far leaves move, in spreads of their tree's leaves."),
+        float, option("X", "How far leaves move, in spreads of their tree's leaves.")
     ] = 0.3,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which directions.")] = 0,
+    seed: Annotated[int, option("N", "Which directions.", min=0)] = 0,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The metric along the direction in which it did best: .svg, .csv or .tsv.",
-        ),
+        option("FILE", "The metric along the direction in which it did best: .svg, .csv or .tsv."),
     ] = None,
     json: Json = False,
     *,
@@ -54,16 +44,17 @@ def optimality(
     rankgrove optimality model.safetensors train.txt -m ndcg@10 --plot ndcg.svg
     """
     from rankgrove.experiments.optimality import is_local_maximum
+    from rankgrove.metrics.spec import parse_metric
 
     model, data = model_and_data(model, data)
     if plot is not None and plot.suffix.lower() not in (".csv", ".tsv", ".svg"):
         raise refusal("plot", "be a file .svg, .csv or .tsv", str(plot))
     check_outputs([model, data], {"plot": plot})
     trained = load_model(model)
-    changes = {"document_ids": True} if "document_id" in metric else {}
-    judged = read_for_model(trained, data, reading, with_labels=True, **changes)
+    chosen = parse_metric(metric)
+    judged = read_for_model(trained, data, reading.with_ids([chosen]), with_labels=True)
     found = is_local_maximum(
-        trained, judged, metric, delta=delta, p0=p0, step=step, seed=seed, n_jobs=reading.n_jobs,
+        trained, judged, chosen, delta=delta, p0=p0, step=step, seed=seed, n_jobs=reading.n_jobs,
         progress=_show_progress if sys.stderr.isatty() else None,
     )  # fmt: skip
     best = int(found.values.argmax())
@@ -72,21 +63,15 @@ def optimality(
     if json:
         show_json(
             {
-                "model": str(model),
-                "data": str(data),
+                "model": model,
+                "data": data,
                 "metric": str(found.metric),
                 "value": found.value,
                 "local_maximum": found.is_local_maximum,
                 "directions": found.n_directions,
                 "rising": found.n_rising,
-                "share_rising": found.share_rising,
-                "share_bound": found.share_bound,
-                "largest_rise": found.largest_rise,
-                "delta": found.delta,
-                "p0": found.p0,
-                "step": found.step,
-                "seed": found.seed,
-                "plot": None if plot is None else str(plot),
+                **{name: getattr(found, name) for name in _FIGURES},
+                "plot": plot,
             }
         )
         return

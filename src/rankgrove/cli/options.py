@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -15,45 +16,54 @@ from rankgrove.errors import DataError
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
+    from rankgrove.metrics.base import Metric
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+def option(
+    metavar: str | None, help: str, *names: str, panel: str | None = None, **rules: Any
+) -> Any:
+    """An option: what stands for its value, what it is, and its names unless that of the argument.
+
+    A flag has no value, and must be named.
+    """
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **rules)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """What is given without the name of an option."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+Json = Annotated[bool, option(None, "Print one JSON document.", "--json")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "LIST",
+        "Metrics with commas between, as listed by 'rankgrove metrics'. By default "
+        "ndcg@10,map,mrr,err.",
         "--metrics",
         "-m",
-        metavar="LIST",
-        help="Metrics with commas between, as listed by 'rankgrove metrics'. "
-        "By default ndcg@10,map,mrr,err.",
     ),
 ]
 Preset = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TOOL", help="Policies of lightgbm, xgboost, catboost, trec_eval or sklearn."
-    ),
+    str | None, option("TOOL", "Policies of lightgbm, xgboost, catboost, trec_eval or sklearn.")
 ]
-
 PerQuery = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Also write the value of each query, as CSV or TSV."),
+    Path | None, option("FILE", "Also write the value of each query, as CSV or TSV.")
 ]
+DataFile = Annotated[Path, argument("DATA", "A data file of any format.")]
+TrainFile = Annotated[Path, argument("TRAIN", "A data file of any format.")]
 
-_TABLES = "How CSV, TSV and Parquet files are read"
-_LETOR = "How LETOR files are read (all other names)"
-_ANY = "How any file is read"
-
-
-def _column(help: str) -> Any:
-    return typer.Option(metavar="NAME", help=help, rich_help_panel=_TABLES)
+_table = partial(option, panel="How CSV, TSV and Parquet files are read")
+_letor = partial(option, panel="How LETOR files are read (all other names)")
+_any = partial(option, panel="How any file is read")
 
 
 def _numbers(what: str) -> Any:
-    return typer.Option(
-        metavar="NAME",
-        help=f"{what}: a table's column; for LETOR text a file with one number per line, or a "
-        f"suffix as .init of the file beside it.",
-        rich_help_panel=_ANY,
+    return _any(
+        "NAME",
+        f"{what}: a table's column; for LETOR text a file with one number per line, or a suffix as "
+        f".init of the file beside it.",
     )
 
 
@@ -61,33 +71,15 @@ def _numbers(what: str) -> Any:
 class Reading:
     """How a data file is to be read; None leaves it to the reader."""
 
-    label: Annotated[str | None, _column("Column of labels; 'label' by default.")] = None
-    qid: Annotated[str | None, _column("Column of query ids; 'qid' by default.")] = None
-    document_id: Annotated[str | None, _column("Column of document ids.")] = None
+    label: Annotated[str | None, _table("NAME", "Column of labels; 'label' by default.")] = None
+    qid: Annotated[str | None, _table("NAME", "Column of query ids; 'qid' by default.")] = None
+    document_id: Annotated[str | None, _table("NAME", "Column of document ids.")] = None
     features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Feature columns, with commas between; by default all others.",
-            rich_help_panel=_TABLES,
-        ),
+        str | None, _table("NAMES", "Feature columns, with commas between; by default all others.")
     ] = None
-    index_base: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|0|1", help="Number of the first feature.", rich_help_panel=_LETOR
-        ),
-    ] = None
-    absent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="zero|missing", help="What an absent feature is.", rich_help_panel=_LETOR
-        ),
-    ] = None
-    n_features: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Number of features.", rich_help_panel=_LETOR),
-    ] = None
+    index_base: Annotated[str | None, _letor("auto|0|1", "Number of the first feature.")] = None
+    absent: Annotated[str | None, _letor("zero|missing", "What an absent feature is.")] = None
+    n_features: Annotated[int | None, _letor("N", "Number of features.")] = None
     weight: Annotated[str | None, _numbers("Query weights")] = None
     base_score: Annotated[str | None, _numbers("Base scores, what an earlier model gave")] = None
     document_weight: Annotated[
@@ -95,32 +87,30 @@ class Reading:
     ] = None
     document_ids: Annotated[
         bool | None,
-        typer.Option(
+        _any(
+            None,
+            "Take document ids: LETOR's comments, or a table's column 'document_id'.",
             "--document-ids",
-            help="Take document ids: LETOR's comments, or a table's column 'document_id'.",
-            rich_help_panel=_ANY,
         ),
     ] = None
     group: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Number of documents of each query, one a line; where there is no qid.",
-            rich_help_panel=_ANY,
-        ),
+        _any("FILE", "Number of documents of each query, one a line; where there is no qid."),
     ] = None
     split_queries: Annotated[
-        str | None,
-        typer.Option(
-            metavar="error|group",
-            help="What to do if the rows of a query are not together.",
-            rich_help_panel=_ANY,
-        ),
+        str | None, _any("error|group", "What to do if the rows of a query are not together.")
     ] = None
-    n_jobs: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Threads; all CPUs by default.", rich_help_panel=_ANY),
-    ] = None
+    n_jobs: Annotated[int | None, _any("N", "Threads; all CPUs by default.")] = None
+
+    def with_ids(self, metrics: Iterable[Metric], *, needed: bool = False) -> Reading:
+        """The same, with document ids where a metric breaks ties by them, or if they are needed."""
+        needed = needed or any(metric.ties == "document_id" for metric in metrics)
+        return replace(self, document_ids=True) if needed else self
+
+    @property
+    def feature_list(self) -> list[str] | None:
+        """The names of the features, where they are given."""
+        return None if self.features is None else [n.strip() for n in self.features.split(",")]
 
     def read(self, path: Path, **changes: Any) -> Dataset:
         """The data of a file, read with these options and changes."""
@@ -132,7 +122,7 @@ class Reading:
             )
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:
-            options["features"] = [name.strip() for name in self.features.split(",")]
+            options["features"] = self.feature_list
         if self.index_base is not None and self.index_base.isdecimal():
             options["index_base"] = int(self.index_base)
         return read_data(path, **options | changes)
@@ -157,7 +147,8 @@ def takes(argument: str, kind: type) -> Callable[[Callable[..., None]], Callable
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         options = get_type_hints(kind, include_extras=True)
-        return add_options(command, argument, options, lambda values: kind(**values), vars(kind))
+        defaults = {name: vars(kind).get(name, inspect.Parameter.empty) for name in options}
+        return add_options(command, argument, options, lambda values: kind(**values), defaults)
 
     return add
 

@@ -7,23 +7,13 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from rankgrove.cli.console import (
-    INTERRUPTED,
-    count,
-    heading,
-    make_table,
-    say,
-    show,
-    show_json,
-    warn,
-)
-from rankgrove.cli.options import Json
+from rankgrove.cli.console import count, heading, make_table, show, show_json, warn
+from rankgrove.cli.interrupts import interrupted
+from rankgrove.cli.options import Json, argument, option, takes
 from rankgrove.errors import ParameterError, parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
@@ -32,87 +22,75 @@ if TYPE_CHECKING:
     from rankgrove.experiments.paper.tables import Figures, Grid
 
 _FORMATS = ("table", "markdown", "latex", "json")
-_OUT = Path("rankgrove-paper")
 
 
-def paper(
+@dataclass(frozen=True)
+class Call:
+    """Which experiments to run, on what, and how to show them."""
+
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="DIR...",
-            help="Data sets: Fold1 to Fold5, S1 to S5, or train, vali and test, as LETOR text.",
+        argument(
+            "DIR...",
+            "Data sets: Fold1 to Fold5, S1 to S5, or train, vali and test, as LETOR text.",
         ),
-    ] = None,
+    ] = None
     list_: Annotated[
-        bool, typer.Option("--list", help="Show the public data sets and how to get them.")
-    ] = False,
+        bool, option(None, "Show the public data sets and how to get them.", "--list")
+    ] = False
     table: Annotated[
         str,
-        typer.Option(
+        option(
+            "LIST",
+            "Tables of the paper: 1, 2, 3, figure1, 4-9, 10-21, 22-25; with commas between.",
             "--table",
             "-t",
-            metavar="LIST",
-            help="Tables of the paper: 1, 2, 3, figure1, 4-9, 10-21, 22-25; with commas between.",
         ),
-    ] = "2",
+    ] = "2"
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small budget: 4+4 trials of up to 200 trees.")
-    ] = False,
+        bool, option(None, "A small budget: 4+4 trials of up to 200 trees.", "--quick")
+    ] = False
     trials: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|N+N", help="Trials a cell, or random and Bayesian ones; 20+80 by default."
-        ),
-    ] = None,
+        option("N|N+N", "Trials a cell, or random and Bayesian ones; 20+80 by default."),
+    ] = None
     sampler: Annotated[
         str,
-        typer.Option(
-            metavar="tpe|gp", help="What draws Bayesian trials; gp, as in the paper, needs PyTorch."
-        ),
-    ] = "tpe",
-    trees: Annotated[
-        int | None, typer.Option(metavar="N", help="The most trees of a trial; 1000 by default.")
-    ] = None,
+        option("tpe|gp", "What draws Bayesian trials; gp, as in the paper, needs PyTorch."),
+    ] = "tpe"
+    trees: Annotated[int | None, option("N", "The most trees of a trial; 1000 by default.")] = None
     folds: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST", help="Only these folds of those that a set has, as 1 or 1,2; else all."
-        ),
-    ] = None,
-    algorithms: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Only these, as yetirank,yetiloss.")
-    ] = None,
-    metrics: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Only these, as NDCG@10,MAP.")
-    ] = None,
+        option("LIST", "Only these folds of those that a set has, as 1 or 1,2; else all."),
+    ] = None
+    algorithms: Annotated[str | None, option("LIST", "Only these, as yetirank,yetiloss.")] = None
+    metrics: Annotated[str | None, option("LIST", "Only these, as NDCG@10,MAP.")] = None
     peers: Annotated[
-        bool,
-        typer.Option("--peers", help="Run CatBoost and LightGBM, too, if they are installed."),
-    ] = False,
+        bool, option(None, "Run CatBoost and LightGBM, too, if they are installed.", "--peers")
+    ] = False
     set_name: Annotated[
-        str | None,
-        typer.Option("--set", metavar="NAME", help="Which public set DIR is; see --list."),
-    ] = None,
+        str | None, option("NAME", "Which public set DIR is; see --list.", "--set")
+    ] = None
     empty: Annotated[
         str,
-        typer.Option(
-            metavar="paper|skip|zero|one",
-            help="What a query without a relevant document counts; paper is 1 in NDCG, else 0.",
+        option(
+            "paper|skip|zero|one",
+            "What a query without a relevant document counts; paper is 1 in NDCG, else 0.",
         ),
-    ] = "paper",
-    seed: Annotated[int, typer.Option(metavar="N", help="Of all that is random.")] = 0,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="DIR", help="Where results are kept, to go on from."),
-    ] = _OUT,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How tables are shown.")
-    ] = "table",
-    n_jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Threads; all CPUs by default.")
-    ] = None,
-    json: Json = False,
-) -> None:
+    ] = "paper"
+    seed: Annotated[int, option("N", "Of all that is random.")] = 0
+    out: Annotated[Path, option("DIR", "Where results are kept, to go on from.", "--out", "-o")] = (
+        Path("rankgrove-paper")
+    )
+    format_: Annotated[str, option("|".join(_FORMATS), "How tables are shown.", "--format")] = (
+        "table"
+    )
+    n_jobs: Annotated[int | None, option("N", "Threads; all CPUs by default.")] = None
+    json: Json = False
+
+
+@takes("call", Call)
+def paper(*, call: Call) -> None:
     """Run the experiments of "Which Tricks are Important for Learning to Rank?".
 
     Every algorithm is tuned for every metric on every fold, and our table is shown beside the
@@ -122,39 +100,37 @@ def paper(
 
     rankgrove paper mq2008 --quick --peers --format markdown
     """
-    shape = "json" if json else format_
+    shape = "json" if call.json else call.format_
     if shape not in _FORMATS:
         raise unknown_name(parameter("format_"), shape, _FORMATS)
-    if list_:
+    if call.list_:
         _show_list(shape)
         return
     from rankgrove.data.benchmarks import find_benchmark
     from rankgrove.experiments.paper.cells import EMPTY, cells_of, parse_tables
     from rankgrove.experiments.paper.runs import Plan, Source, figures_of
 
-    if empty not in EMPTY:
-        raise unknown_name(parameter("empty"), empty, EMPTY)
-    tables = parse_tables(table)
-    places, to_run = directories or [], [one for one in tables if one.kind != "sizes"]
+    if call.empty not in EMPTY:
+        raise unknown_name(parameter("empty"), call.empty, EMPTY)
+    tables = parse_tables(call.table)
+    places, to_run = call.directories or [], [one for one in tables if one.kind != "sizes"]
     if to_run and not places:
         raise ParameterError(f"DIR must be given, or {parameter('list_')}. Got neither.")
-    if set_name is not None and len(places) > 1:
+    if call.set_name is not None and len(places) > 1:
         raise refusal("set_name", "be used with one DIR", got="several")
-    known = None if set_name is None else find_benchmark(set_name)
-    numbers = None if folds is None else _numbers(folds)
-    chosen = _names(algorithms), _names(metrics), _peers() if peers else ()
+    known = None if call.set_name is None else find_benchmark(call.set_name)
+    numbers = None if call.folds is None else _numbers(call.folds)
+    chosen = _names(call.algorithms), _names(call.metrics), _peers() if call.peers else ()
     cells = cells_of(to_run, *chosen) if to_run else []
-    budget = _budget(quick, trials, trees, seed, sampler)
+    budget = _budget(call)
     sources = _with_folds([Source.open(place, known) for place in places], numbers)
-    plan = Plan(sources, tuple(cells), out, budget, empty, n_jobs)  # type: ignore[arg-type]
+    plan = Plan(sources, tuple(cells), call.out, budget, call.empty, call.n_jobs)  # type: ignore[arg-type]
     records = _run(plan) if cells else {}
     _show(tables, plan, records, figures_of(plan, records), shape)
 
 
 def _names(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return None if text is None else [n.strip() for n in text.split(",") if n.strip()]
 
 
 def _numbers(text: str) -> list[int]:
@@ -181,14 +157,15 @@ def _with_folds(sources: list[Source], numbers: list[int] | None) -> tuple[Sourc
     )
 
 
-def _budget(quick: bool, trials: str | None, trees: int | None, seed: int, sampler: str) -> Budget:
+def _budget(call: Call) -> Budget:
     from rankgrove.experiments.paper.cells import FULL, QUICK, parse_trials
 
-    budget = replace(QUICK if quick else FULL, seed=seed, sampler=sampler)  # type: ignore[arg-type]
-    if trials is not None:
-        n_random, n_bayesian = parse_trials(trials)
-        budget = replace(budget, n_random=n_random, n_bayesian=n_bayesian)
-    return budget if trees is None else replace(budget, max_trees=trees)
+    changes: dict[str, Any] = {"seed": call.seed, "sampler": call.sampler}
+    if call.trials is not None:
+        changes |= zip(("n_random", "n_bayesian"), parse_trials(call.trials), strict=True)
+    if call.trees is not None:
+        changes["max_trees"] = call.trees
+    return replace(QUICK if call.quick else FULL, **changes)
 
 
 def _peers() -> list[str]:
@@ -221,16 +198,13 @@ def _run(plan: Plan) -> Records:
             return run_plan(plan, tell, warn)
         except KeyboardInterrupt:
             pass
-    say(
-        f"interrupted after {done:,} of {count(plan.total, 'cell')}, which are in {plan.out}: the "
-        f"same command goes on from there."
-    )
-    raise typer.Exit(INTERRUPTED)
+    cells = f"{done:,} of {count(plan.total, 'cell')}, which are in {plan.out}"
+    raise interrupted(f"after {cells}: the same command goes on from there.")
 
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """Shows how a run is going on stderr: a line a cell, and on a terminal what is under way."""
+    """Shows how a run is going on stderr: a line per cell, and on a terminal what is under way."""
     from rich.console import Console
 
     # A line has words of its own in square brackets, and numbers that need no colour.
@@ -257,32 +231,25 @@ def _progress() -> Iterator[Any]:
 
 
 def _show(
-    tables: Sequence[Table], plan: Plan, records: Records, figures: Figures, shape: str
+    chosen: Sequence[Table], plan: Plan, records: Records, figures: Figures, shape: str
 ) -> None:
+    from rankgrove.experiments.paper import tables
     from rankgrove.experiments.paper.runs import sizes_of
-    from rankgrove.experiments.paper.tables import (
-        against_peers,
-        make_grids,
-        say_peers,
-        size_grid,
-        to_json,
-        to_latex,
-        to_markdown,
-    )
 
     sets = {source.name: source.paper_name for source in plan.sources}
-    grids = [grid for one in tables for grid in make_grids(one, plan.cells, figures, sets)]
-    if any(one.kind == "sizes" for one in tables):
-        grids.insert(0, size_grid(sizes_of(plan.sources, plan.budget.seed, plan.n_jobs)))
-    pairs = against_peers(plan.cells, figures, list(sets))
-    notes = [*_notes(plan, grids), *([say_peers(pairs)] if pairs else [])]
+    grids = [grid for one in chosen for grid in tables.make_grids(one, plan.cells, figures, sets)]
+    if any(one.kind == "sizes" for one in chosen):
+        sizes = sizes_of(plan.sources, plan.budget.seed, plan.n_jobs)
+        grids.insert(0, tables.size_grid(sizes))
+    pairs = tables.against_peers(plan.cells, figures, list(sets))
+    notes = [*_notes(plan, grids), *([tables.say_peers(pairs)] if pairs else [])]
     if shape == "json":
         show_json(
             {
                 "budget": asdict(plan.budget),
                 "empty": plan.empty,
-                "sets": [_describe(plan, at) for at in range(len(plan.sources))],
-                "tables": [to_json(grid) for grid in grids],
+                "sets": [_describe(source) for source in plan.sources],
+                "tables": [tables.to_json(grid) for grid in grids],
                 "peers": pairs,
                 "cells": [_describe_cell(key, record) for key, record in records.items()],
             }
@@ -292,7 +259,8 @@ def _show(
             _show_grid(grid)
         show(*notes)
     else:
-        texts = [to_markdown(grid) if shape == "markdown" else to_latex(grid) for grid in grids]
+        to_text = tables.to_markdown if shape == "markdown" else tables.to_latex
+        texts = [to_text(grid) for grid in grids]
         shown = "\n".join(f"% {note}" for note in notes) if shape == "latex" else " ".join(notes)
         show("\n\n".join([*texts, shown]))
 
@@ -304,11 +272,8 @@ def _show_grid(grid: Grid) -> None:
     header, rows = plain_rows(grid)
     show(heading(grid.title))
     for chosen in _pieces([[*header], *rows]):
-        names = [header[at] for at in chosen]
-        table = make_table(*names, right=names[1:])
-        for row in rows:
-            table.add_row(*(row[at] for at in chosen))
-        show(table, "")
+        cells = ([row[at] for at in chosen] for row in rows)
+        show(make_table(*(header[at] for at in chosen), rows=cells, numeric=1), "")
 
 
 def _pieces(lines: Sequence[Sequence[str]]) -> list[list[int]]:
@@ -360,8 +325,7 @@ def _notes(plan: Plan, grids: Sequence[Grid]) -> list[str]:
     return notes
 
 
-def _describe(plan: Plan, at: int) -> dict[str, Any]:
-    source = plan.sources[at]
+def _describe(source: Source) -> dict[str, Any]:
     return {
         "name": source.name,
         "benchmark": source.benchmark.name if source.benchmark else None,
@@ -383,17 +347,13 @@ def _show_list(shape: str) -> None:
     if shape == "json":
         show_json({name: asdict(one) for name, one in BENCHMARKS.items()})
         return
-    numeric = ["features", "grades", "folds", "queries", "documents"]
-    table = make_table("set", "in the paper", *numeric, right=numeric)
+    names = ("set", "in the paper", "features", "grades", "folds", "queries", "documents")
+    table = make_table(*names, numeric=2)
     for one in BENCHMARKS.values():
-        queries, documents = (
-            " / ".join(f"{size:,}" for size in sizes) for sizes in (one.queries, one.documents)
-        )
         in_paper = one.title if one.top_grade == 4 else "-"
-        table.add_row(
-            one.name, in_paper, str(one.features), f"0-{one.top_grade}", str(one.folds), queries,
-            documents,
-        )  # fmt: skip
+        sizes = (" / ".join(f"{n:,}" for n in numbers) for numbers in (one.queries, one.documents))
+        grades = f"0-{one.top_grade}"
+        table.add_row(one.name, in_paper, str(one.features), grades, str(one.folds), *sizes)
     show(table, "", "Sizes are of train / vali / test, of the first of several folds, or of all.")
     for one in BENCHMARKS.values():
         show("", heading(one.name), f"  from    {one.source}", f"  get it  {one.steps}")

@@ -146,18 +146,24 @@ def _kind_of(objective: Any) -> type[Parameters | NetworkParameters]:
 
 def read_values(path: Path) -> dict[str, Any]:
     """The names and values in a JSON or TOML file, whatever they are."""
-    from rankgrove.data.streams import read_all
-
     suffix = path.suffix.lower()
     if suffix not in (".json", ".toml"):
         raise ParameterError(f"--params must be a file .json or .toml. Got '{path}'.")
+    return read_object(path, suffix == ".toml", "names and values")
+
+
+def read_object(path: Path, is_toml: bool, content: str) -> dict[str, Any]:
+    """The object in a JSON or TOML file, whatever it holds."""
+    from rankgrove.data.streams import read_all
+
     text = read_all(path)
     try:
-        values = json.loads(text) if suffix == ".json" else tomllib.loads(text.decode())
+        values = tomllib.loads(text.decode()) if is_toml else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: must be sound {suffix[1:].upper()}. Got: {error}.") from None
+        language = "TOML" if is_toml else "JSON"
+        raise DataError(f"{path}: must be sound {language}. Got: {error}.") from None
     if not isinstance(values, dict):
-        raise DataError(f"{path}: must be an object of names and values. Got another kind of JSON.")
+        raise DataError(f"{path}: must be an object of {content}. Got another kind of JSON.")
     return values
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import RenderableType
 from rich.table import Table
 
 from rankgrove.cli.console import count, files_table, heading, make_table, show, show_json
 from rankgrove.cli.explain import feature_use, use_table
-from rankgrove.cli.options import Json
+from rankgrove.cli.files import sizes_of, write_text
+from rankgrove.cli.options import Json, argument, option
 from rankgrove.errors import ParameterError
 from rankgrove.training.progress import clock_time
 
@@ -34,9 +34,6 @@ _SEED = 0
 
 _MARKER = "quickstart.json"
 _MADE_BY = "rankgrove quickstart"
-_BEST_SCORES = "best.txt"
-_MODEL = "model.safetensors"
-_DIRECTORY = Path("rankgrove-quickstart")
 
 # Stop when so many trees in a row brought nothing.
 _ROUNDS = 30
@@ -45,14 +42,9 @@ _FEATURES_SHOWN = 5
 
 def quickstart(
     directory: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DIR]", help="Where the files go; rankgrove-quickstart by default."
-        ),
+        Path | None, argument("[DIR]", "Where the files go; rankgrove-quickstart by default.")
     ] = None,
-    queries: Annotated[
-        int, typer.Option(min=10, metavar="N", help="How many queries to make, 10 or more.")
-    ] = 1000,
+    queries: Annotated[int, option("N", "How many queries to make, 10 or more.", min=10)] = 1000,
     json: Json = False,
 ) -> None:
     """Start here: make a small data set, train a model on it and measure it.
@@ -64,7 +56,7 @@ def quickstart(
         if not json:
             show(*text)
 
-    place = directory or _DIRECTORY
+    place = directory or Path("rankgrove-quickstart")
     _claim_directory(place, queries)
     parts = _make_parts(queries)
     files = _write_files(parts, place)
@@ -72,11 +64,8 @@ def quickstart(
     start = time.perf_counter()
     model = _train(parts, Path(files["model"]))
     seconds = time.perf_counter() - start
-    tell(
-        f"Trained {count(model.n_trees, 'tree')} in {clock_time(seconds)}, watching vali:",
-        files["model"],
-        "",
-    )
+    done = f"Trained {count(model.n_trees, 'tree')} in {clock_time(seconds)}"
+    tell(f"{done}, watching vali:", files["model"], "")
     feature = _best_feature(parts["train"])
     results = _measure(parts["test"], feature, model)
     name = parts["test"].feature_names[feature]
@@ -89,10 +78,7 @@ def quickstart(
         show_json(
             {
                 "files": files,
-                "parts": {
-                    name: {"documents": part.n_documents, "queries": part.n_queries}
-                    for name, part in parts.items()
-                },
+                "parts": {name: sizes_of(part) for name, part in parts.items()},
                 "model": {"trees": model.n_trees, "seconds": seconds},
                 "feature": {"number": feature + 1, "name": name},
                 "results": {name: result.to_dict() for name, result in results.items()},
@@ -125,8 +111,6 @@ def _claim_directory(out: Path, queries: int) -> None:
 
     The marker is written first, so that an interrupted quickstart can be run again.
     """
-    from rankgrove.data.streams import open_for_writing
-
     if out.exists() and not out.is_dir():
         raise ParameterError(f"DIR must be a directory. Got the file '{out}': name another.")
     if out.is_dir() and any(out.iterdir()) and not _is_ours(out / _MARKER):
@@ -136,8 +120,7 @@ def _claim_directory(out: Path, queries: int) -> None:
         )
     out.mkdir(parents=True, exist_ok=True)
     made = {"made_by": _MADE_BY, "queries": queries, "features": _FEATURES, "seed": _SEED}
-    with open_for_writing(out / _MARKER) as stream:
-        stream.write(json_text.dumps(made, indent=2).encode() + b"\n")
+    write_text(out / _MARKER, json_text.dumps(made, indent=2) + "\n")
 
 
 def _is_ours(marker: Path) -> bool:
@@ -162,18 +145,16 @@ def _make_parts(queries: int) -> dict[str, Dataset]:
 def _write_files(parts: dict[str, Dataset], out: Path) -> dict[str, str]:
     import numpy as np
 
+    from rankgrove.cli.scores import score_lines
     from rankgrove.data.files import write_data
-    from rankgrove.data.streams import open_for_writing
 
     files = {name: str(out / f"{name}.txt") for name in parts}
     for name, part in parts.items():
         write_data(part, files[name])
-    files["best"] = str(out / _BEST_SCORES)
-    files["model"] = str(out / _MODEL)
-    with open_for_writing(files["best"]) as stream:
-        stream.write(b"# The best possible scores of the documents of test.txt\n")
-        best = np.asarray(parts["test"].base_scores).tolist()
-        stream.writelines(b"%r\n" % score for score in best)
+    files |= {"best": str(out / "best.txt"), "model": str(out / "model.safetensors")}
+    remark = "# The best possible scores of the documents of test.txt\n"
+    best = np.asarray(parts["test"].base_scores)
+    write_text(Path(files["best"]), "".join([remark, *score_lines(best)]))
     return files
 
 
@@ -229,7 +210,8 @@ def _results_table(results: dict[str, Evaluation], feature: str) -> Table:
         "best": "best possible scores",
     }
     metrics = list(results["model"])
-    table = make_table("ranked by", *metrics, right=metrics)
-    for ranking, what in rankings.items():
-        table.add_row(what, *(f"{results[ranking][metric]:.4f}" for metric in metrics))
-    return table
+    rows = (
+        [text, *(f"{results[ranking][metric]:.4f}" for metric in metrics)]
+        for ranking, text in rankings.items()
+    )
+    return make_table("ranked by", *metrics, rows=rows, numeric=1)

@@ -5,42 +5,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated
 
 from rankgrove.cli.console import count, show, show_json
-from rankgrove.cli.files import check_outputs, model_and_data
+from rankgrove.cli.files import check_outputs, model_and_data, sizes_of
 from rankgrove.cli.models import ModelPath, load_model, read_for_model
-from rankgrove.cli.options import Json, Reading, takes_reading
+from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
 from rankgrove.errors import ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @takes_reading
 def score(
     model: ModelPath,
-    data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="What to score; a table needs no column of labels."),
-    ],
+    data: Annotated[Path, argument("DATA", "What to score; a table needs no column of labels.")],
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "The file to write: .csv or .tsv with query ids, else one score a line; .gz and .zst "
+            "compress. By default one a line to stdout.",
             "--out",
             "-o",
-            metavar="FILE",
-            help="The file to write: .csv or .tsv with query ids, else one score a line; .gz and "
-            ".zst compress. By default one a line to stdout.",
         ),
     ] = None,
-    n_trees: Annotated[
-        int | None, typer.Option(metavar="N", help="Use the first trees only.")
-    ] = None,
+    n_trees: Annotated[int | None, option("N", "Use the first trees only.")] = None,
     run: Annotated[
-        bool, typer.Option("--run", help="Write a TREC run; the data must have document ids.")
+        bool, option(None, "Write a TREC run; the data must have document ids.", "--run")
     ] = False,
     json: Json = False,
     *,
@@ -63,9 +53,8 @@ def score(
         )
     check_outputs([model, data], {"out": out}, compressed=True)
     trained = load_model(model)
-    documents = read_for_model(trained, data, reading, **({"document_ids": True} if run else {}))
+    documents = read_for_model(trained, data, reading.with_ids([], needed=run))
     scores = trained.predict(documents, n_trees=n_trees, n_jobs=reading.n_jobs)
-    lines: Iterator[str]
     if run:
         lines = run_lines(documents, scores)
     elif kind == "letor":
@@ -76,18 +65,10 @@ def score(
         with open_for_writing(out) as stream:
             stream.writelines(part.encode() for part in lines)
     if json:
-        show_json(
-            {
-                "model": str(model),
-                "data": str(data),
-                "documents": documents.n_documents,
-                "queries": documents.n_queries,
-                "trees": trained.n_trees if n_trees is None else n_trees,
-                **({"scores": scores.tolist()} if out is None else {"out": str(out)}),
-            }
-        )
+        trees = trained.n_trees if n_trees is None else n_trees
+        result = {"scores": scores.tolist()} if out is None else {"out": out}
+        show_json({"model": model, "data": data, **sizes_of(documents), "trees": trees, **result})
     elif out is None:
-        for part in lines:
-            sys.stdout.write(part)
+        sys.stdout.writelines(lines)
     else:
         show(f"Wrote {out}: {count(documents.n_documents, 'score')}.")

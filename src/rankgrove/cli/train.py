@@ -5,27 +5,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from rankgrove.cli.console import (
-    INTERRUPTED,
-    count,
-    files_table,
-    say,
-    show,
-    show_json,
-    warn,
+from rankgrove.cli.console import count, files_table, show, show_json, warn
+from rankgrove.cli.files import (
+    check_group,
+    check_outputs,
+    name_files,
+    read_with_features_of,
+    sizes_of,
 )
-from rankgrove.cli.files import check_group, check_outputs, name_files, read_with_features_of
-from rankgrove.cli.options import Json, Reading
-from rankgrove.cli.parameters import (
-    gather_parameters,
-    is_network,
-    takes_training,
-)
+from rankgrove.cli.interrupts import interrupted
+from rankgrove.cli.options import Json, Reading, TrainFile, option, takes
+from rankgrove.cli.parameters import gather_parameters, is_network, takes_training
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
 
@@ -34,22 +28,43 @@ if TYPE_CHECKING:
     from rankgrove.experiments.registry import AnyParameters
     from rankgrove.model.model import Model
     from rankgrove.training.run import Run
-    from rankgrove.training.trainer import Unit
 
 
 @dataclass(frozen=True)
 class Job:
     """What is to be read, and where what is made goes."""
 
-    train: Path
-    valid: dict[str, Path]
-    out: Path
-    checkpoint: Path | None
-    checkpoint_every: int
-    resume: Path | None
-    base_model: Path | None
-    preferences: Path | None
-    reading: Reading
+    train: TrainFile
+    out: Annotated[Path, option("MODEL", "The file to write, as model.safetensors.", "--out", "-o")]
+    valid: Annotated[
+        list[Path] | None, option("FILE", "Measure each tree on this data; may be repeated.")
+    ] = None
+    params: Annotated[
+        Path | None, option("FILE", "Parameters, a .json or .toml file; options go before it.")
+    ] = None
+    checkpoint: Annotated[Path | None, option("FILE", "Write the model so far to this file.")] = (
+        None
+    )
+    checkpoint_every: Annotated[int, option("N", "Do so every so many trees.", min=1)] = 50
+    resume: Annotated[
+        Path | None, option("FILE", "Go on from a checkpoint, with its parameters.")
+    ] = None
+    base_model: Annotated[
+        Path | None, option("FILE", "Add trees to this model, with any parameters.")
+    ] = None
+    preferences: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Lines 'qid better worse \\[probability \\[weight]]' to train by, in place of labels.",
+        ),
+    ] = None
+    json: Json = False
+
+    @cached_property
+    def sets(self) -> dict[str, Path]:
+        """The validation sets by name."""
+        return name_files("--valid", self.valid or [])
 
 
 @dataclass(frozen=True)
@@ -74,131 +89,71 @@ class Outcome:
         return self.run.unit.can_resume
 
 
-def _train(
-    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="A data file of any format.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="MODEL", help="The file to write, as model.safetensors."
-        ),
-    ],
-    valid: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Measure each tree on this data; may be repeated."),
-    ] = None,
-    params: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Parameters, a .json or .toml file; options go before it."
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the model so far to this file.")
-    ] = None,
-    checkpoint_every: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Do so every so many trees.")
-    ] = 50,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Go on from a checkpoint, with its parameters."),
-    ] = None,
-    base_model: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Add trees to this model, with any parameters."),
-    ] = None,
-    preferences: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Lines 'qid better worse \\[probability \\[weight]]' to train by, in place "
-            "of labels.",
-        ),
-    ] = None,
-    json: Json = False,
-    *,
-    parameters: dict[str, Any],
-    reading: Reading,
-) -> None:
+@takes("job", Job)
+def _train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
     """Train a model on a data file.
 
     rankgrove train train.txt --valid vali.txt --early-stopping-rounds 50 -o model.safetensors
 
     Ctrl-C ends training and keeps the trees so far.
     """
-    job = Job(
-        train, name_files("--valid", valid or []), out, checkpoint, checkpoint_every, resume,
-        base_model, preferences, reading,
-    )  # fmt: skip
     start = time.perf_counter()
     noun = "tree"
     try:
-        _check_files(job, params)
-        chosen, earlier = _gather(job, parameters, params)
-        noun = _unit(chosen).noun
-        _check_watched(chosen, job)
-        data = _read_sets(job, chosen)
+        from rankgrove.training.trainer import unit_of
+
+        _check_files(job, reading)
+        chosen, earlier = _gather(job, parameters)
+        noun = unit_of(chosen.objective).noun
+        if chosen.early_stopping_rounds is not None and not job.valid:
+            rule = "must be used with --valid, the data to watch"
+            raise ParameterError(f"--early-stopping-rounds {rule}. Got no --valid.")
+        data = _read_sets(job, chosen, reading)
         read_in = time.perf_counter() - start
-        outcome = _run(job, chosen, data, earlier)
+        outcome = _run(job, chosen, data, earlier, reading.n_jobs)
     except KeyboardInterrupt:
-        say(f"interrupted before the first {noun}: nothing was written.")
-        raise typer.Exit(INTERRUPTED) from None
+        raise interrupted(f"before the first {noun}: nothing was written.") from None
     _save(job, outcome)
-    if json:
+    if job.json:
         show_json(_summary(job, data, outcome, read_in))
     else:
         _show(job, data, outcome)
     if outcome.run.interrupted:
-        _say_interrupted(job, outcome)
-        raise typer.Exit(INTERRUPTED)
+        raise interrupted(_what_is_kept(job, outcome))
 
 
 train = takes_training(_train)
 
 
-def _check_files(job: Job, params: Path | None) -> None:
+def _check_files(job: Job, reading: Reading) -> None:
     """Refuse before the work what would fail after it."""
-    read = [job.train, *job.valid.values(), params, job.base_model, job.preferences]
+    read = [job.train, *job.sets.values(), job.params, job.base_model, job.preferences]
     check_outputs(read, {"out": job.out, "checkpoint": job.checkpoint})
-    check_group(job.reading, job.valid.values())
+    check_group(reading, job.sets.values())
 
 
-def _unit(parameters: AnyParameters) -> Unit:
-    from rankgrove.training.trainer import unit_of
-
-    return unit_of(parameters.objective)
-
-
-def _check_watched(parameters: AnyParameters, job: Job) -> None:
-    if parameters.early_stopping_rounds is not None and not job.valid:
-        raise ParameterError(
-            "--early-stopping-rounds must be used with --valid, the data to watch. Got no --valid."
-        )
-
-
-def _gather(
-    job: Job, options: dict[str, Any], params: Path | None
-) -> tuple[AnyParameters, Model | None]:
+def _gather(job: Job, options: dict[str, Any]) -> tuple[AnyParameters, Model | None]:
     """The parameters that options and files give, and the checkpoint to go on from."""
     from rankgrove.model.model import Model
     from rankgrove.training.checkpoints import check_can_resume
     from rankgrove.training.trainer import EPOCHS
 
-    if is_network(options, params):
+    if is_network(options, job.params):
         check_can_resume(EPOCHS, checkpoint=job.checkpoint, resume=job.resume)
     earlier = None if job.resume is None else Model.load(job.resume)
-    return gather_parameters(options, params, earlier.parameters if earlier else {}), earlier
+    return gather_parameters(options, job.params, earlier.parameters if earlier else {}), earlier
 
 
-def _read_sets(job: Job, parameters: AnyParameters) -> dict[str, Dataset]:
+def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[str, Dataset]:
     """The training data under "", and the validation sets under their names."""
     import numpy as np
 
     from rankgrove.metrics.evaluate import evaluate
 
-    train = job.reading.read(job.train)
+    train = reading.read(job.train)
     data = {"": train}
-    for name, path in job.valid.items():
-        data[name] = read_with_features_of(train, job.train, path, job.reading)
+    for name, path in job.sets.items():
+        data[name] = read_with_features_of(train, job.train, path, reading)
         try:
             # Any scores show whether these data can be measured at all.
             evaluate(data[name], np.zeros(data[name].n_documents), parameters.metrics())
@@ -208,7 +163,11 @@ def _read_sets(job: Job, parameters: AnyParameters) -> dict[str, Dataset]:
 
 
 def _run(
-    job: Job, parameters: AnyParameters, data: dict[str, Dataset], earlier: Model | None
+    job: Job,
+    parameters: AnyParameters,
+    data: dict[str, Dataset],
+    earlier: Model | None,
+    n_jobs: int | None,
 ) -> Outcome:
     from rankgrove.data.preferences import read_preferences
     from rankgrove.experiments.registry import start_run
@@ -218,14 +177,10 @@ def _run(
     called = gather_callbacks([], job.checkpoint, job.checkpoint_every)
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
     sets = {name: part for name, part in data.items() if name}
-    options: dict[str, Any] = {
-        "base_model": job.base_model,
-        "preferences": pairs,
-        "n_jobs": job.reading.n_jobs,
-    }
-    if earlier is not None:
-        options["resume"] = earlier
-    run = start_run(data[""], sets, parameters, **options)
+    run = start_run(
+        data[""], sets, parameters, base_model=job.base_model, preferences=pairs, n_jobs=n_jobs,
+        **({} if earlier is None else {"resume": earlier}),
+    )  # fmt: skip
     n_before = run.n_steps
     run.run(called, verbose=True)
     if run.interrupted and run.n_steps == 0:
@@ -248,14 +203,12 @@ def _save(job: Job, outcome: Outcome) -> None:
         )
 
 
-def _say_interrupted(job: Job, outcome: Outcome) -> None:
+def _what_is_kept(job: Job, outcome: Outcome) -> str:
     run, n_base = outcome.run, outcome.n_base
     everything = job.checkpoint or (job.out if run.n_steps == outcome.model.n_kept_steps else None)
     more = f"; go on with --resume {everything}" if everything and outcome.of_trees else ""
-    say(
-        f"interrupted after {run.unit.count(n_base + run.n_steps)}: {job.out} has "
-        f"{n_base + outcome.model.n_kept_steps:,} of them{more}."
-    )
+    done = run.unit.count(n_base + run.n_steps)
+    return f"after {done}: {job.out} has {n_base + outcome.model.n_kept_steps:,} of them{more}."
 
 
 def _summary(
@@ -263,56 +216,43 @@ def _summary(
 ) -> dict[str, Any]:
     run, model = outcome.run, outcome.model
     metrics = model.final_metrics()
-
-    def described(name: str, path: Path) -> dict[str, Any]:
-        part = data[name]
-        return {"file": str(path), "documents": part.n_documents, "queries": part.n_queries}
-
-    sizes = (
-        {
-            "trees": model.n_trees,
-            "trees_grown": run.n_steps,
-            "leaves": len(model.ensemble.value),
-        }
-        if outcome.of_trees
-        else {
-            "kind": "network",
-            "weights": model.n_weights,
-            "epochs": outcome.model.n_kept_steps,
-            "epochs_run": run.n_steps,
-        }
-    )
+    described = {
+        name: {"file": path, **sizes_of(data[name])}
+        for name, path in {"": job.train, **job.sets}.items()
+    }
     return {
-        "model": str(job.out),
+        "model": job.out,
         "bytes": job.out.stat().st_size,
-        **sizes,
+        **_model_sizes(outcome),
         "features": model.n_features,
         "stopped_early": run.validation.should_stop,
         "interrupted": run.interrupted,
-        "train": described("", job.train),
-        "valid": {
-            name: described(name, path) | {"metrics": metrics.get(name, {})}
-            for name, path in job.valid.items()
-        },
+        "train": described.pop(""),
+        "valid": {n: part | {"metrics": metrics.get(n, {})} for n, part in described.items()},
         "seconds": {"read": read_in, "train": outcome.seconds},
         "parameters": model.parameters,
         "plan": run.trainer.plan.as_json(),
     }
 
 
+def _model_sizes(outcome: Outcome) -> dict[str, Any]:
+    run, model = outcome.run, outcome.model
+    if outcome.of_trees:
+        leaves = len(model.ensemble.value)
+        return {"trees": model.n_trees, "trees_grown": run.n_steps, "leaves": leaves}
+    epochs = {"epochs": model.n_kept_steps, "epochs_run": run.n_steps}
+    return {"kind": "network", "weights": model.n_weights, **epochs}
+
+
 def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
     run, model = outcome.run, outcome.model
-    show(files_table({"": job.train, **job.valid}, data, model.final_metrics()), "")
-    done, before = run.n_steps, outcome.n_before
+    show(files_table({"": job.train, **job.sets}, data, model.final_metrics()), "")
+    done, before, kept = run.n_steps, outcome.n_before, model.n_kept_steps
     after = f" after the first {before:,}" if before else ""
-    kept = (
-        f", of which the first {outcome.model.n_kept_steps:,} are kept"
-        if done > outcome.model.n_kept_steps
-        else ""
-    )
+    first = f", of which the first {kept:,} are kept" if done > kept else ""
     why = " Validation did not improve any more." if run.validation.should_stop else ""
     did = f"{'Grew' if outcome.of_trees else 'Trained'} {run.unit.count(done - before)}{after}"
-    show(f"{did} in {clock_time(outcome.seconds)}{kept}.{why}")
+    show(f"{did} in {clock_time(outcome.seconds)}{first}.{why}")
     size = (
         f"{count(model.n_trees, 'tree')}, {count(len(model.ensemble.value), 'leaf', 'leaves')}"
         if outcome.of_trees

@@ -150,14 +150,8 @@ def warmup(json: Json = False) -> None:
     loaded = sum(sum(stat.cache_hits.values()) for stat in stats)
     directories = sorted({str(stat.cache_path) for stat in stats})
     if json:
-        show_json(
-            {
-                "seconds": seconds,
-                "compiled": compiled,
-                "loaded": loaded,
-                "cache_directories": directories,
-            }
-        )
+        kernels = {"compiled": compiled, "loaded": loaded, "cache_directories": directories}
+        show_json({"seconds": seconds, **kernels})
         return
     show(f"{'all':<{width}}  {sum(seconds.values()):5.1f} s", "")
     show(f"{count(compiled, 'kernel')} compiled, {loaded:,} found in the cache:")

@@ -25,7 +25,7 @@ from rankgrove.model.model import Model
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.pointwise import Logistic, Regression
 from rankgrove.training.checkpoints import gather_callbacks
-from rankgrove.training.measures import LossMeasure
+from rankgrove.training.measures import LOG_LOSS, SQUARED_ERROR, LossMeasure
 from rankgrove.training.run import Callback
 from rankgrove.training.trees import no_split_text, start_trees
 
@@ -242,7 +242,7 @@ class MARTRegressor(RegressorMixin, RegressorKeywords, _Pointwise):  # type: ign
     """
 
     _objective = Regression
-    _loss_name = "squared error"
+    _loss_name = SQUARED_ERROR
     _is_centred = True
 
     def predict(self, X: Any) -> Floats:
@@ -298,7 +298,7 @@ class MARTClassifier(ClassifierMixin, ClassifierKeywords, _Pointwise):  # type: 
     """
 
     _objective = Logistic
-    _loss_name = "log loss"
+    _loss_name = LOG_LOSS
 
     def _look_at(self, labels: NDArray[Any]) -> dict[str, Any]:
         kind = type_of_target(labels, input_name="y", raise_unknown=True)

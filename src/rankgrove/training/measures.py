@@ -14,6 +14,10 @@ from rankgrove.metrics.prepared import PreparedMetrics
 
 Floats = NDArray[np.float64]
 
+# The losses of single documents, as history has them. Lower is better; of all metrics, higher.
+SQUARED_ERROR, LOG_LOSS = "squared error", "log loss"
+LOSSES = (SQUARED_ERROR, LOG_LOSS)
+
 # From the scores of a set to one value per measure.
 Prepared = Callable[[Floats], list[float]]
 
