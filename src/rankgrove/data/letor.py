@@ -135,8 +135,7 @@ def _read(
     sizes_file = os.fspath(group) if isinstance(group, (str, os.PathLike)) else None
     sizes = group if sizes_file is None else _read_sizes(sizes_file)
     with_qid = 0 if group is not None else -1 if query_file else 1
-    n_jobs = resolve_n_jobs(options.n_jobs)
-    checked = options._replace(n_features=_width(options), n_jobs=n_jobs)
+    checked = options._replace(n_features=_width(options), n_jobs=resolve_n_jobs(options.n_jobs))
     parsed = LetorReader(source, checked, with_qid).read()
     if parsed.run_ids:
         queries = _queries_of_runs(source.name, parsed, options.split_queries)
@@ -215,9 +214,8 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
             f"id, or pass {parameter('split_queries', 'group')}."
         )
 
-    return queries_from_runs(
-        ids, rows, len(parsed.labels), refuse if split_queries == "error" else None
-    )
+    on_split = refuse if split_queries == "error" else None
+    return queries_from_runs(ids, rows, len(parsed.labels), on_split)
 
 
 def _as_query_ids(ids: list[bytes]) -> NDArray[Any]:

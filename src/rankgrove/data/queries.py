@@ -51,9 +51,8 @@ def queries_from_ids(qid: ArrayLike, split_queries: SplitQueries = "error") -> Q
             f"them together."
         )
 
-    return queries_from_runs(
-        ids[starts], starts, len(ids), refuse if split_queries == "error" else None
-    )
+    on_split = refuse if split_queries == "error" else None
+    return queries_from_runs(ids[starts], starts, len(ids), on_split)
 
 
 def queries_from_runs(
