@@ -1,0 +1,231 @@
+"""Reducing an array over all workers, in as few and as short messages as their number allows.
+
+Up to 8 workers talk directly, each with every other one. More of them halve and double: in each
+step a worker talks with one other, so 64 workers need 6 steps, not 63 messages. If their number is
+no power of two, some hand their numbers to a neighbour first (fold in) and get the result at the
+end (fold out).
+
+All combinations are of whole numbers and have no order, so the result is the same on all workers,
+for any number of them and any order of arrival. Sums that leave int64 wrap around, modulo 2^64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove.distributed.mesh import Mesh
+from rankgrove.distributed.wire import Header
+
+MOST_DIRECT = 8
+# Up to so many bytes are sent as they are, in one step; more in two steps and fewer bytes.
+SMALL = 1 << 16
+_FOLD_IN, _HALVING, _DOUBLING, _FOLD_OUT = 0, 100, 200, 300
+
+Whole = NDArray[np.int64]
+
+
+def even_bounds(length: int, count: int) -> list[int]:
+    """The bounds of parts that are as equal as they can be.
+
+    >>> even_bounds(10, 4)
+    [0, 2, 5, 7, 10]
+    """
+    return [length * part // count for part in range(count + 1)]
+
+
+def raw(array: Whole) -> memoryview:
+    """The bytes of an array."""
+    return memoryview(array.view(np.uint8))
+
+
+def max_keys(values: NDArray[np.float64]) -> Whole:
+    """Whole numbers in the order of floats: -0.0 below 0.0, NaN above all.
+
+    With them a maximum does not depend on the order in which it is taken, down to the sign of 0.
+    """
+    bits = np.where(np.isnan(values), np.nan, values).astype("<f8").view("<i8")
+    return _flip(bits)
+
+
+def values_of_keys(keys: Whole) -> NDArray[np.float64]:
+    """The floats of such whole numbers."""
+    return _flip(keys).view("<f8")
+
+
+def _flip(bits: Whole) -> Whole:
+    flipped: Whole = bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF))
+    return flipped
+
+
+class Folding:
+    """Which workers take part in halving and doubling: a power of two of them.
+
+    The first 2 * `n_folded` workers are pairs, of which the even one stands for both. Those that
+    take part have places from 0 to `n_places`.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.n_places = 1 << (size.bit_length() - 1)
+        self.n_folded = size - self.n_places
+        self.is_pair = rank < 2 * self.n_folded
+        self.is_folded = self.is_pair and rank % 2 == 1
+        self.place = rank // 2 if self.is_pair else rank - self.n_folded
+
+    @property
+    def neighbour(self) -> int:
+        """The other one of the pair."""
+        return self.rank ^ 1
+
+    def worker_at(self, place: int) -> int:
+        """The rank at a place."""
+        return 2 * place if place < self.n_folded else place + self.n_folded
+
+    def partners(self) -> list[int]:
+        """The ranks that this one talks with, the nearest first."""
+        steps = range(self.n_places.bit_length() - 1)
+        return [self.worker_at(self.place ^ (1 << step)) for step in steps]
+
+    def halves(self) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Step, partner, and places: first and end of what is kept and of what is given away."""
+        first, end, step = 0, self.n_places, 0
+        while end - first > 1:
+            middle = (first + end) // 2
+            partner = self.worker_at(self.place ^ ((end - first) // 2))
+            if self.place < middle:
+                yield step, partner, first, middle, middle, end
+                end = middle
+            else:
+                yield step, partner, middle, end, first, middle
+                first = middle
+            step += 1
+
+
+class Reduction:
+    """One call that reduces an array: `combine` is np.add, np.maximum or np.bitwise_or."""
+
+    def __init__(self, mesh: Mesh, header: Header, combine: np.ufunc, scratch: Scratch) -> None:
+        self._mesh, self._header, self._combine, self._scratch = mesh, header, combine, scratch
+        self._others = [rank for rank in range(mesh.size) if rank != mesh.rank]
+
+    def all(self, array: Whole) -> None:
+        """Put in place of the numbers what they come to over all workers, on every worker."""
+        size = self._mesh.size
+        if size > MOST_DIRECT:
+            self._all_by_halving(array)
+        elif size == 2 or (size - 1) * array.nbytes <= SMALL:
+            self._whole_directly(array)
+        else:
+            bounds = even_bounds(len(array), size)
+            self._scatter_directly(array, bounds)
+            sends = dict.fromkeys(self._others, raw(_part(array, bounds, self._mesh.rank)))
+            receives = {rank: raw(_part(array, bounds, rank)) for rank in self._others}
+            self._mesh.exchange(self._header._replace(step=1), sends, receives)
+
+    def scatter(self, array: Whole, bounds: Sequence[int]) -> Whole:
+        """What the part of this worker comes to over all workers; the rest is left undefined."""
+        if self._mesh.size > MOST_DIRECT:
+            self._scatter_by_halving(array, bounds)
+        elif self._mesh.size > 1:
+            self._scatter_directly(array, bounds)
+        return _part(array, bounds, self._mesh.rank)
+
+    def _whole_directly(self, array: Whole) -> None:
+        received = self._scratch.take(len(self._others), len(array))
+        sends = dict.fromkeys(self._others, raw(array))
+        receives = {rank: raw(row) for rank, row in zip(self._others, received, strict=True)}
+        self._mesh.exchange(self._header, sends, receives)
+        for row in received:
+            self._combine(array, row, out=array)
+
+    def _scatter_directly(self, array: Whole, bounds: Sequence[int]) -> None:
+        mine = _part(array, bounds, self._mesh.rank)
+        received = dict(
+            zip(self._others, self._scratch.take(len(self._others), len(mine)), strict=True)
+        )
+        self._mesh.exchange(
+            self._header,
+            {rank: raw(_part(array, bounds, rank)) for rank in self._others},
+            {rank: raw(row) for rank, row in received.items()},
+            lambda rank: self._combine(mine, received[rank], out=mine),
+        )
+
+    def _all_by_halving(self, array: Whole) -> None:
+        folding = Folding(self._mesh.rank, self._mesh.size)
+        self._fold_in(folding, array)
+        if not folding.is_folded:
+            partners = folding.partners()
+            if len(partners) * array.nbytes <= SMALL:
+                for step, partner in enumerate(partners):
+                    self._take_in(_DOUBLING + step, partner, array, array)
+            else:
+                bounds = even_bounds(len(array), folding.n_places)
+                self._halve(folding, array, bounds)
+                self._double(folding, array, bounds)
+        if folding.is_pair:
+            self._hand_over(folding, array)
+
+    def _scatter_by_halving(self, array: Whole, bounds: Sequence[int]) -> None:
+        folding = Folding(self._mesh.rank, self._mesh.size)
+        self._fold_in(folding, array)
+        if not folding.is_folded:
+            # The part of a pair is that of both; they are neighbours, so it is one piece.
+            ranks = [folding.worker_at(place) for place in range(folding.n_places)]
+            self._halve(folding, array, [*(bounds[rank] for rank in ranks), bounds[-1]])
+        if folding.is_pair:
+            self._hand_over(folding, _part(array, bounds, folding.rank | 1))
+
+    def _fold_in(self, folding: Folding, array: Whole) -> None:
+        if folding.is_folded:
+            self._step(_FOLD_IN, folding.neighbour, array, array[:0])
+        elif folding.is_pair:
+            self._take_in(_FOLD_IN, folding.neighbour, array[:0], array)
+
+    def _hand_over(self, folding: Folding, array: Whole) -> None:
+        nothing = array[:0]
+        if folding.is_folded:
+            self._step(_FOLD_OUT, folding.neighbour, nothing, array)
+        else:
+            self._step(_FOLD_OUT, folding.neighbour, array, nothing)
+
+    def _halve(self, folding: Folding, array: Whole, bounds: Sequence[int]) -> None:
+        for step, partner, first, end, first_given, end_given in folding.halves():
+            given = array[bounds[first_given] : bounds[end_given]]
+            self._take_in(_HALVING + step, partner, given, array[bounds[first] : bounds[end]])
+
+    def _double(self, folding: Folding, array: Whole, bounds: Sequence[int]) -> None:
+        for step, partner, first, end, first_given, end_given in reversed(list(folding.halves())):
+            mine = array[bounds[first] : bounds[end]]
+            theirs = array[bounds[first_given] : bounds[end_given]]
+            self._step(_DOUBLING + step, partner, mine, theirs)
+
+    def _take_in(self, step: int, partner: int, sent: Whole, kept: Whole) -> None:
+        """Send some numbers, and combine those that come with those that are kept."""
+        received = self._scratch.take(1, len(kept))[0]
+        self._step(step, partner, sent, received)
+        self._combine(kept, received, out=kept)
+
+    def _step(self, step: int, partner: int, sent: Whole, received: Whole) -> None:
+        header = self._header._replace(step=step)
+        self._mesh.exchange(header, {partner: raw(sent)}, {partner: raw(received)})
+
+
+class Scratch:
+    """Memory for numbers that come, kept from call to call."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, dtype="<i8")
+
+    def take(self, n_rows: int, length: int) -> Whole:
+        """Rows of some length, whatever is in them."""
+        if len(self._numbers) < n_rows * length:
+            self._numbers = np.empty(n_rows * length, dtype="<i8")
+        rows: Whole = self._numbers[: n_rows * length].reshape(n_rows, length)
+        return rows
+
+
+def _part(array: Whole, bounds: Sequence[int], rank: int) -> Whole:
+    return array[bounds[rank] : bounds[rank + 1]]

@@ -1,0 +1,296 @@
+"""All connections of one worker: one step of an exchange, waiting, and what happens on failure."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rankgrove.distributed.failures import (
+    DisconnectedError,
+    StoppedError,
+    WorkerFailedError,
+    WorkerLostError,
+    WorkersError,
+    worker_at,
+)
+from rankgrove.distributed.links import BLOCKED, Link, ToldFailureError
+from rankgrove.distributed.wire import Header, NumberType, Operation, failure_message
+
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+_NOTHING = memoryview(b"")
+# How often the stop flag is looked at, when a line says who is waited for, and how long a failing
+# worker tries to tell the others, all in seconds.
+_LOOK = 1.0
+_LINE = 30.0
+_TELLING = 1.0
+
+_logger = logging.getLogger("rankgrove.distributed")
+
+
+@dataclass
+class Traffic:
+    """What communication has cost one worker so far, without setting up the connections.
+
+    Attributes
+    ----------
+    bytes_sent, bytes_received
+        With headers.
+    exchanges
+        Collective calls.
+    seconds_waiting
+        For other workers, and for the kernel to take and bring bytes.
+    processor_seconds
+        Of the calling thread in calls.
+    """
+
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    exchanges: int = 0
+    seconds_waiting: float = 0.0
+    processor_seconds: float = 0.0
+
+
+class Waiting:
+    """Whether to go on waiting: looks at the stop flag, and says who is waited for."""
+
+    def __init__(
+        self, should_stop: Callable[[], bool] | None, on_wait: Callable[[str], None] | None
+    ) -> None:
+        self._should_stop = should_stop
+        self._on_wait = on_wait or _logger.warning
+        self.begin()
+
+    def begin(self) -> None:
+        """A new wait."""
+        self._begun = time.perf_counter()
+        self._look, self._line = self._begun + _LOOK, self._begun + _LINE
+
+    def look(self, workers: Iterable[tuple[int, str]]) -> None:
+        """Once a second look at the flag, and every 30 seconds say who is waited for."""
+        now = time.perf_counter()
+        if now < self._look:
+            return
+        self._look = now + _LOOK
+        seconds = now - self._begun
+        if self._should_stop is not None and self._should_stop():
+            raise StoppedError(
+                f"waiting for {_some_of(workers)} was stopped from outside after {seconds:.0f} s."
+            )
+        if now >= self._line:
+            self._line = now + _LINE
+            self._on_wait(f"waiting for {_some_of(workers)} for {seconds:.0f} s")
+
+
+def _some_of(workers: Iterable[tuple[int, str]]) -> str:
+    every = sorted(workers)
+    words = ", ".join(worker_at(*each) for each in every[:3])
+    return words if len(every) <= 3 else f"{words} and {len(every) - 3} others"
+
+
+class Mesh:
+    """The connections of one worker to all others, used by one thread at a time."""
+
+    def __init__(
+        self, rank: int, addresses: list[str], links: list[Link], waiting: Waiting
+    ) -> None:
+        self.rank, self.size, self.addresses = rank, len(addresses), addresses
+        self.traffic = Traffic()
+        self.failure: str | None = None
+        self.closed = False
+        self._links = {link.rank: link for link in links}
+        self._waiting = waiting
+        self._selector = selectors.DefaultSelector()
+        for link in links:
+            self._watch(link)
+
+    def begin(self, operation: Operation, number_type: NumberType) -> Header:
+        """The header that all messages of a new call have, but for their step and length."""
+        if self.closed or self.failure is not None:
+            reason = f" after a failure: {self.failure}" if self.failure is not None else "."
+            raise DisconnectedError(f"worker {self.rank} is no longer connected{reason}")
+        self.traffic.exchanges += 1
+        return Header(int(operation), int(number_type), 0, self.traffic.exchanges, 0)
+
+    def exchange(
+        self,
+        header: Header,
+        sends: Mapping[int, memoryview],
+        receives: Mapping[int, memoryview | None],
+        arrived: Callable[[int], None] | None = None,
+    ) -> dict[int, bytes]:
+        """One step: send to some workers, receive from some.
+
+        Every message has one in the other direction, which is empty where nothing is asked for:
+        so a worker is never more than a step ahead of one that it talks with.
+
+        Parameters
+        ----------
+        sends
+            The bytes for each worker.
+        receives
+            Where the bytes of each worker go; None if only the other side knows how many.
+        arrived
+            Called with the rank as each message is complete.
+
+        Returns
+        -------
+        dict
+            The messages that have no place in `receives`.
+        """
+        processor = time.thread_time()
+        try:
+            links = [self._links[rank] for rank in {**sends, **receives}]
+            for link in links:
+                target = receives.get(link.rank, _NOTHING)
+                link.start(header, sends.get(link.rank, _NOTHING), target)
+            self._run(links, arrived)
+            return {
+                rank: bytes(self._links[rank].message or b"")
+                for rank, target in receives.items()
+                if target is None
+            }
+        except BaseException as error:
+            failure = self.fail(error)
+            if failure is error:
+                raise
+            raise failure from None
+        finally:
+            self.traffic.bytes_sent = sum(link.bytes_sent for link in self._links.values())
+            self.traffic.bytes_received = sum(link.bytes_received for link in self._links.values())
+            self.traffic.processor_seconds += time.thread_time() - processor
+
+    def fail(self, error: BaseException) -> BaseException:
+        """End the work of all workers by an error; the error to raise here."""
+        lost, words, origin = None, str(error), self.rank
+        if isinstance(error, ToldFailureError):
+            origin, lost, words = error.origin, error.lost, error.words
+            error = self._error_of(error)
+        elif isinstance(error, WorkerLostError):
+            lost = error.rank
+        elif not isinstance(error, WorkersError):
+            words = f"{type(error).__name__}: {error}" if words else type(error).__name__
+        self.failure = str(error) or words
+        self._send_to_all(failure_message(origin, lost, words))
+        return error
+
+    def abort(self, words: str) -> None:
+        """Tell all workers that this one has failed."""
+        if self.failure is None and not self.closed:
+            self.failure = words
+            self._send_to_all(failure_message(self.rank, None, words))
+
+    def close(self) -> None:
+        """Say goodbye and close every connection; after a failure, let its words arrive."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            if self.failure is None:
+                goodbye = Header(int(Operation.GOODBYE), 0, 0, self.traffic.exchanges, 0).pack()
+                self._send_to_all(goodbye)
+            else:
+                self._linger()
+        finally:
+            self._selector.close()
+            for link in self._links.values():
+                link.socket.close()
+
+    def _run(self, links: Collection[Link], arrived: Callable[[int], None] | None) -> None:
+        for link in links:
+            link.push()
+        for link in links:
+            if link.has_more:
+                self._pull(link, arrived)
+            self._watch(link)
+        self._waiting.begin()
+        while unfinished := [link for link in links if not link.done]:
+            before = time.perf_counter()
+            events = self._selector.select(_LOOK)
+            self.traffic.seconds_waiting += time.perf_counter() - before
+            for key, _ in events:
+                link = key.data
+                self._pull(link, arrived)
+                link.push()
+                self._watch(link)
+            self._waiting.look((link.rank, link.address) for link in unfinished)
+
+    def _pull(self, link: Link, arrived: Callable[[int], None] | None) -> None:
+        if link.pull() and arrived is not None:
+            arrived(link.rank)
+
+    def _watch(self, link: Link) -> None:
+        """Wait for what the link can go on with: its early message is left where it is."""
+        may_read = not link.left and link.early is None
+        mask = (_READ if may_read else 0) | (_WRITE if link.unsent else 0)
+        if mask == link.watched:
+            return
+        if not link.watched:
+            self._selector.register(link.socket, mask, link)
+        elif not mask:
+            self._selector.unregister(link.socket)
+        else:
+            self._selector.modify(link.socket, mask, link)
+        link.watched = mask
+
+    def _error_of(self, told: ToldFailureError) -> WorkersError:
+        rank = told.origin if told.lost is None else told.lost
+        address = self.addresses[rank] if 0 <= rank < self.size else "an unknown address"
+        if told.lost is not None:
+            return WorkerLostError(f"{told.words} (seen by worker {told.origin})", rank, address)
+        return WorkerFailedError(
+            f"{worker_at(rank, address)} has failed: {told.words}", rank, address
+        )
+
+    def _send_to_all(self, message: bytes) -> None:
+        """Send a last message to whoever can be reached, within a second."""
+        until = time.perf_counter() + _TELLING
+        links = []
+        for link in self._links.values():
+            link.tell(message)
+            with suppress(WorkersError, ToldFailureError):
+                link.push()
+                links.append(link)
+        with selectors.DefaultSelector() as selector:
+            for link in links:
+                if link.unsent:
+                    selector.register(link.socket, _WRITE, link)
+            while selector.get_map() and (left := until - time.perf_counter()) > 0:
+                for key, _ in selector.select(left):
+                    try:
+                        key.data.push()
+                    except (WorkersError, ToldFailureError):
+                        key.data.unsent = []
+                    if not key.data.unsent:
+                        selector.unregister(key.fileobj)
+
+    def _linger(self) -> None:
+        """Read until the others have closed their side, at most a second.
+
+        A connection that is closed with unread bytes is reset, which may take the words of a
+        failure with it.
+        """
+        until = time.perf_counter() + _TELLING
+        with selectors.DefaultSelector() as selector:
+            for link in self._links.values():
+                with suppress(OSError):
+                    link.socket.shutdown(socket.SHUT_WR)
+                    selector.register(link.socket, _READ)
+            while selector.get_map() and (left := until - time.perf_counter()) > 0:
+                for key, _ in selector.select(left):
+                    if not _discard(key.fileobj):
+                        selector.unregister(key.fileobj)
+
+
+def _discard(connection: object) -> bool:
+    """Read and forget; False at the end of the connection."""
+    try:
+        return bool(connection.recv(1 << 20))  # type: ignore[attr-defined]
+    except BLOCKED:
+        return True
+    except OSError:
+        return False

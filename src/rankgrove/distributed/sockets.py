@@ -1,0 +1,237 @@
+"""Workers that talk over TCP: every one is connected with every other one."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove.distributed.collectives import (
+    MOST_DIRECT,
+    Folding,
+    Reduction,
+    Scratch,
+    max_keys,
+    values_of_keys,
+)
+from rankgrove.distributed.mesh import Mesh, Traffic
+from rankgrove.distributed.wire import Header, NumberType, Operation
+from rankgrove.errors import refusal
+
+_BLOCK = struct.Struct("<IQ")
+_FOLD_IN, _DOUBLING, _FOLD_OUT = 0, 200, 300
+
+
+def new_token() -> str:
+    """A random token that opens the connections between the workers of one run."""
+    return secrets.token_hex(32)
+
+
+class SocketPeers:
+    """One of several workers, connected with the others over TCP.
+
+    All workers make the same calls in the same order, from one thread each. After an error between
+    workers no more calls can be made: close the connections and connect anew.
+
+    Attributes
+    ----------
+    rank, size
+        Which worker this one is, from 0 on, and how many they are.
+    traffic
+        What communication has cost so far.
+
+    Examples
+    --------
+    >>> from rankgrove.distributed import connect, listen
+    >>> listener = listen("127.0.0.1")
+    >>> addresses = [listener.address]  # those of all workers, in the order of their ranks
+    >>> with connect(listener, 0, addresses, new_token()) as peers:
+    ...     numbers = np.array([1, 2, 3])
+    ...     peers.sum(numbers)
+    >>> numbers.tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.rank, self.size = mesh.rank, mesh.size
+        self._mesh = mesh
+        self._scratch = Scratch()
+
+    @property
+    def traffic(self) -> Traffic:
+        """What communication has cost so far."""
+        return self._mesh.traffic
+
+    def sum(self, numbers: NDArray[np.int64]) -> None:
+        """Put in place of whole numbers their sums over all workers, modulo 2^64."""
+        whole = _flat("numbers", numbers, "i")
+        work = whole.astype("<i8", copy=False)
+        self._reduction(Operation.SUM, NumberType.INT64, np.add).all(work)
+        _put(work, whole)
+
+    def max(self, values: NDArray[np.float64]) -> None:
+        """Put in place of values the largest of each over all workers; NaN is larger than all."""
+        floats = _flat("values", values, "f")
+        keys = max_keys(floats)
+        self._reduction(Operation.MAX, NumberType.FLOAT64, np.maximum).all(keys)
+        floats[:] = values_of_keys(keys)
+
+    def bitwise_or(self, numbers: NDArray[np.int64]) -> None:
+        """Put in place of whole numbers the bits that any worker has set in them."""
+        whole = _flat("numbers", numbers, "i")
+        work = whole.astype("<i8", copy=False)
+        self._reduction(Operation.OR, NumberType.INT64, np.bitwise_or).all(work)
+        _put(work, whole)
+
+    def reduce_scatter(
+        self, numbers: NDArray[np.int64], bounds: Sequence[int]
+    ) -> NDArray[np.int64]:
+        """The sums over all workers of this worker's part of the numbers, modulo 2^64.
+
+        Parameters
+        ----------
+        numbers
+            Those of this worker for all parts; what is in them afterwards is undefined.
+        bounds
+            Part r, that of worker r, is `numbers[bounds[r]:bounds[r + 1]]`; it may be empty.
+
+        Returns
+        -------
+        numpy.ndarray
+            A view of `numbers` where its byte order allows.
+        """
+        whole = _flat("numbers", numbers, "i")
+        edges = [int(edge) for edge in bounds]
+        if (
+            len(edges) != self.size + 1
+            or edges != sorted(edges)
+            or (edges[0], edges[-1]) != (0, len(whole))
+        ):
+            raise refusal(
+                "bounds", f"be {self.size + 1} rising places from 0 to {len(whole)}", edges
+            )
+        work = whole.astype("<i8", copy=False)
+        reduction = self._reduction(Operation.REDUCE_SCATTER, NumberType.INT64, np.add)
+        return reduction.scatter(work, edges).astype(np.int64, copy=False)
+
+    def gather(self, message: bytes) -> list[bytes]:
+        """The messages of all workers, in the order of their ranks."""
+        header = self._mesh.begin(Operation.GATHER, NumberType.BYTES)
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        messages = {self.rank: bytes(message)}
+        if self.size > MOST_DIRECT:
+            self._gather_by_doubling(header, messages)
+        elif others:
+            sends = dict.fromkeys(others, memoryview(messages[self.rank]))
+            messages |= self._mesh.exchange(header, sends, dict.fromkeys(others))
+        return [messages[rank] for rank in range(self.size)]
+
+    def broadcast(self, message: bytes | None, root: int) -> bytes:
+        """The message of one worker, on all workers; the others pass None."""
+        if not 0 <= root < self.size:
+            raise refusal("root", f"be a rank from 0 to {self.size - 1}", root)
+        if self.rank == root and message is None:
+            raise refusal("message", "be bytes on the worker that sends it", message)
+        header = self._mesh.begin(Operation.BROADCAST, NumberType.BYTES)
+        # A tree in which a worker's distance from the root says who its parent is: the distance
+        # without its lowest bit.
+        distance = (self.rank - root) % self.size
+        lowest = distance & -distance if distance else 1 << self.size.bit_length()
+        received = bytes(message or b"")
+        if distance:
+            parent = (distance - lowest + root) % self.size
+            received = self._mesh.exchange(header, {}, {parent: None})[parent]
+        children = []
+        while lowest := lowest >> 1:
+            if distance + lowest < self.size:
+                children.append((distance + lowest + root) % self.size)
+        if children:
+            self._mesh.exchange(header, dict.fromkeys(children, memoryview(received)), {})
+        return received
+
+    def abort(self, message: str) -> None:
+        """Tell all workers that this one has failed: their calls raise it, with its rank."""
+        self._mesh.abort(message)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._mesh.close()
+
+    def __enter__(self) -> SocketPeers:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: object) -> None:
+        if error is not None:
+            self.abort(f"{kind.__name__}: {error}")
+        self.close()
+
+    def _reduction(
+        self, operation: Operation, number_type: NumberType, combine: np.ufunc
+    ) -> Reduction:
+        return Reduction(
+            self._mesh, self._mesh.begin(operation, number_type), combine, self._scratch
+        )
+
+    def _gather_by_doubling(self, header: Header, messages: dict[int, bytes]) -> None:
+        folding = Folding(self.rank, self.size)
+        if folding.is_pair:
+            give = folding.is_folded
+            self._swap(header, _FOLD_IN, folding.neighbour, messages if give else {}, messages)
+        if not folding.is_folded:
+            for step, partner in enumerate(folding.partners()):
+                self._swap(header, _DOUBLING + step, partner, messages, messages)
+        if folding.is_pair:
+            give = not folding.is_folded
+            self._swap(header, _FOLD_OUT, folding.neighbour, messages if give else {}, messages)
+
+    def _swap(
+        self,
+        header: Header,
+        step: int,
+        partner: int,
+        sent: dict[int, bytes],
+        messages: dict[int, bytes],
+    ) -> None:
+        """Send messages of several workers, and add to them those that come."""
+        body = memoryview(pack_blocks(sent))
+        received = self._mesh.exchange(header._replace(step=step), {partner: body}, {partner: None})
+        messages |= unpack_blocks(received[partner])
+
+
+def pack_blocks(messages: dict[int, bytes]) -> bytes:
+    """Messages of several workers in one: rank, length and bytes of each."""
+    parts = [_BLOCK.pack(rank, len(each)) + each for rank, each in sorted(messages.items())]
+    return b"".join(parts)
+
+
+def unpack_blocks(body: bytes) -> dict[int, bytes]:
+    """The messages that are in one."""
+    messages, place = {}, 0
+    while place < len(body):
+        rank, length = _BLOCK.unpack_from(body, place)
+        place += _BLOCK.size + length
+        messages[rank] = body[place - length : place]
+    return messages
+
+
+def _flat(name: str, array: Any, number_kind: str) -> NDArray[Any]:
+    """An array of 8-byte numbers as one row, over the same memory."""
+    words = {"i": "int64", "f": "float64"}[number_kind]
+    if not isinstance(array, np.ndarray) or (array.dtype.kind, array.dtype.itemsize) != (
+        number_kind,
+        8,
+    ):
+        got = str(array.dtype) if isinstance(array, np.ndarray) else type(array).__name__
+        raise refusal(name, f"be an array of {words}", got=got)
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise refusal(name, "be contiguous and writeable", got="a view or a constant")
+    return array.reshape(-1)
+
+
+def _put(work: NDArray[Any], whole: NDArray[Any]) -> None:
+    if work is not whole:
+        whole[:] = work
