@@ -38,7 +38,7 @@ def even_bounds(length: int, count: int) -> list[int]:
 
 def raw(array: Whole) -> memoryview:
     """The bytes of an array."""
-    return memoryview(array.view(np.uint8))
+    return array.view(np.uint8).data
 
 
 def max_keys(values: NDArray[np.float64]) -> Whole:

@@ -12,17 +12,19 @@ from rankgrove.distributed.failures import (
     LostStepError,
     StrangeBytesError,
     WorkerLostError,
+    WorkersError,
     WrongLengthError,
     lost,
     worker_at,
 )
 from rankgrove.distributed.wire import (
     FIRST_FRAME,
-    HEADER,
+    HEADER_BYTES,
     LONGEST_FAILURE,
     Header,
     Operation,
     frames,
+    length_after,
     more_header,
     read_failure,
     sent_bytes,
@@ -31,7 +33,7 @@ from rankgrove.distributed.wire import (
 
 BLOCKED = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 # A body whose length only its sender knows may be this long.
-_LONGEST_BODY = 1 << 36
+_LONGEST_BODY = 1 << 34
 # Idle seconds before the kernel asks whether the other machine is there, seconds between its
 # questions, and how many may stay without an answer.
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPALIVE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
@@ -74,12 +76,14 @@ class Link:
         self.received, self.left = True, False
         self.early: Header | None = None
         self.message: memoryview | None = None
-        self._expected: Header | None = None
+        self._expected = Header(0, 0, 0, 0, 0)
+        self._start = b""
         self._rest: memoryview | None = None
         self._rest_header: Header | None = None
         self._failure: bytearray | None = None
         self._draining = False
-        self._header = bytearray(HEADER.size)
+        self._header = bytearray(HEADER_BYTES)
+        self._header_view = memoryview(self._header)
         self._await_header()
         self._encrypted = isinstance(connection, ssl.SSLSocket)
         self._by_parts = self._encrypted or not hasattr(connection, "sendmsg")
@@ -98,15 +102,18 @@ class Link:
             return True
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
-    def start(self, header: Header, body: memoryview, target: memoryview | None) -> None:
+    def start(
+        self, header: Header, start: bytes, body: memoryview, target: memoryview | None
+    ) -> None:
         """Begin a step: what to send, and where to put what comes; None if its length is unknown.
 
-        The length in the header is filled in.
+        `start` is that of the header, in which the length is filled in.
         """
-        self._expected, self.message, self.received = header, target, False
+        self._expected, self._start = header, start
+        self.message, self.received = target, False
         if self.left:
             raise self._ended()
-        self.unsent, self.held = frames(header._replace(length=len(body)), body)
+        self.unsent, self.held = frames(start, header, body)
 
     def push(self) -> None:
         """Send as much as the kernel takes."""
@@ -134,25 +141,13 @@ class Link:
         if self.early is not None:
             self._open(self.early)
         while self._fill():
-            if self._failure is not None:
-                raise ToldFailureError(self._failure)
             if self._in_header:
-                header = self._read_header()
-                if header.operation == Operation.GOODBYE:
-                    self.left = True
-                    if not self.received:
-                        raise self._ended()
-                    return False
-                if header.operation == Operation.FAILURE:
-                    self._failure = bytearray(header.length)
-                    self._read_into(memoryview(self._failure))
-                elif self._rest is not None:
-                    self._open_rest(header)
-                elif self.received and not self._draining:
-                    self.early = header
-                    return False
-                else:
-                    self._open(header)
+                if self.received or not self._open_expected():
+                    self._open_other(self._read_header())
+                    if self.left or self.early is not None:
+                        return False
+            elif self._failure is not None:
+                raise ToldFailureError(self._failure)
             else:
                 self._await_header()
                 if self._rest is None:
@@ -169,7 +164,9 @@ class Link:
     def _fill(self) -> bool:
         while self._filled < len(self._target):
             try:
-                count = self.socket.recv_into(self._target[self._filled :])
+                count = self.socket.recv_into(
+                    self._target[self._filled :] if self._filled else self._target
+                )
             except BLOCKED:
                 return False
             except OSError as error:
@@ -183,8 +180,7 @@ class Link:
         self._target, self._filled, self._in_header = target, 0, False
 
     def _await_header(self) -> None:
-        self._read_into(memoryview(self._header))
-        self._in_header = True
+        self._target, self._filled, self._in_header = self._header_view, 0, True
 
     def _read_header(self) -> Header:
         header = unpack_header(self._header)
@@ -194,22 +190,55 @@ class Link:
             raise self._strange()
         return header
 
+    def _open_expected(self) -> bool:
+        """Go on with the body if the header is just what this step expects, as nearly always."""
+        if self._rest is None and self.message is not None and not self._draining:
+            length = length_after(self._start, self._header)
+            if length is not None and length == len(self.message):
+                self._read_body(self._expected, length)
+                return True
+        return False
+
+    def _open_other(self, header: Header) -> None:
+        """Go on after a header that needs a closer look."""
+        if header.operation == Operation.GOODBYE:
+            self.left = True
+            if not self.received:
+                raise self._ended()
+        elif header.operation == Operation.FAILURE:
+            self._failure = bytearray(header.length)
+            self._read_into(memoryview(self._failure))
+        elif self._rest is not None:
+            self._open_rest(header)
+        elif self.received and not self._draining:
+            self.early = header
+        else:
+            self._open(header)
+
     def _open(self, header: Header) -> None:
         """Read the body of a message, if it is the one that this step expects."""
         self.early = None
-        if self._draining or self._expected is None:
-            self.message = memoryview(bytearray(min(header.length, _LONGEST_BODY)))
+        if self._draining:
+            self.message = None
         else:
             self._compare(header, self._expected)
         if self.message is None:
+            if header.length > _LONGEST_BODY:
+                raise self._strange()
             self.message = memoryview(bytearray(header.length))
-        if header.length > FIRST_FRAME:
-            self._rest = self.message[FIRST_FRAME:]
-            self._rest_header = more_header(header, header.length)
-        self._read_into(self.message[:FIRST_FRAME])
+        self._read_body(header, header.length)
+
+    def _read_body(self, header: Header, length: int) -> None:
         # The other side reads, now that it has sent its header.
-        self.unsent += self.held
-        self.held = []
+        if self.held:
+            self.unsent += self.held
+            self.held = []
+        message = self.message or memoryview(b"")
+        if length > FIRST_FRAME:
+            self._rest = message[FIRST_FRAME:]
+            self._rest_header = more_header(header, length)
+            message = message[:FIRST_FRAME]
+        self._read_into(message)
 
     def _open_rest(self, header: Header) -> None:
         rest, self._rest = self._rest, None
@@ -223,10 +252,7 @@ class Link:
                 f"{worker_at(self.rank, self.address)} has lost step: it is at {header}, this "
                 f"worker is at {expected}.", self.rank, self.address,
             )  # fmt: skip
-        if self.message is None:
-            if header.length > _LONGEST_BODY:
-                raise self._strange()
-        elif header.length != len(self.message):
+        if self.message is not None and header.length != len(self.message):
             raise WrongLengthError(
                 f"{worker_at(self.rank, self.address)} must send {len(self.message)} bytes in "
                 f"{header}. Got {header.length}: pass arrays of the same length on all workers.",
@@ -236,7 +262,7 @@ class Link:
     def _hear_last_words(self) -> None:
         """Raise the failure that the other side told of before it closed the connection."""
         self._draining = True
-        with suppress(WorkerLostError):
+        with suppress(WorkersError):
             while self.pull():
                 pass
 

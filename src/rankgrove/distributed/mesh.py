@@ -6,7 +6,7 @@ import logging
 import selectors
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -65,17 +65,17 @@ class Waiting:
         self._on_wait = on_wait or _logger.warning
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, now: float | None = None) -> None:
         """A new wait."""
-        self._begun = time.perf_counter()
-        self._look, self._line = self._begun + _LOOK, self._begun + _LINE
+        self._begun = time.perf_counter() if now is None else now
+        self.next_look, self._line = self._begun + _LOOK, self._begun + _LINE
 
     def look(self, workers: Iterable[tuple[int, str]]) -> None:
         """Once a second look at the flag, and every 30 seconds say who is waited for."""
         now = time.perf_counter()
-        if now < self._look:
+        if now < self.next_look:
             return
-        self._look = now + _LOOK
+        self.next_look = now + _LOOK
         seconds = now - self._begun
         if self._should_stop is not None and self._should_stop():
             raise StoppedError(
@@ -99,7 +99,7 @@ class Mesh:
         self, rank: int, addresses: list[str], links: list[Link], waiting: Waiting
     ) -> None:
         self.rank, self.size, self.addresses = rank, len(addresses), addresses
-        self.traffic = Traffic()
+        self._traffic = Traffic()
         self.failure: str | None = None
         self.closed = False
         self._links = {link.rank: link for link in links}
@@ -108,13 +108,20 @@ class Mesh:
         for link in links:
             self._watch(link)
 
+    @property
+    def traffic(self) -> Traffic:
+        """What communication has cost so far."""
+        self._traffic.bytes_sent = sum(link.bytes_sent for link in self._links.values())
+        self._traffic.bytes_received = sum(link.bytes_received for link in self._links.values())
+        return self._traffic
+
     def begin(self, operation: Operation, number_type: NumberType) -> Header:
         """The header that all messages of a new call have, but for their step and length."""
         if self.closed or self.failure is not None:
             reason = f" after a failure: {self.failure}" if self.failure is not None else "."
             raise DisconnectedError(f"worker {self.rank} is no longer connected{reason}")
-        self.traffic.exchanges += 1
-        return Header(int(operation), int(number_type), 0, self.traffic.exchanges, 0)
+        self._traffic.exchanges += 1
+        return Header(int(operation), int(number_type), 0, self._traffic.exchanges, 0)
 
     def exchange(
         self,
@@ -144,10 +151,12 @@ class Mesh:
         """
         processor = time.thread_time()
         try:
+            start = header.start()
             links = [self._links[rank] for rank in {**sends, **receives}]
             for link in links:
                 target = receives.get(link.rank, _NOTHING)
-                link.start(header, sends.get(link.rank, _NOTHING), target)
+                link.start(header, start, sends.get(link.rank, _NOTHING), target)
+                link.push()
             self._run(links, arrived)
             return {
                 rank: bytes(self._links[rank].message or b"")
@@ -160,9 +169,7 @@ class Mesh:
                 raise
             raise failure from None
         finally:
-            self.traffic.bytes_sent = sum(link.bytes_sent for link in self._links.values())
-            self.traffic.bytes_received = sum(link.bytes_received for link in self._links.values())
-            self.traffic.processor_seconds += time.thread_time() - processor
+            self._traffic.processor_seconds += time.thread_time() - processor
 
     def fail(self, error: BaseException) -> BaseException:
         """End the work of all workers by an error; the error to raise here."""
@@ -191,7 +198,7 @@ class Mesh:
         self.closed = True
         try:
             if self.failure is None:
-                goodbye = Header(int(Operation.GOODBYE), 0, 0, self.traffic.exchanges, 0).pack()
+                goodbye = Header(int(Operation.GOODBYE), 0, 0, self._traffic.exchanges, 0).pack()
                 self._send_to_all(goodbye)
             else:
                 self._linger()
@@ -200,28 +207,28 @@ class Mesh:
             for link in self._links.values():
                 link.socket.close()
 
-    def _run(self, links: Collection[Link], arrived: Callable[[int], None] | None) -> None:
+    def _run(self, links: list[Link], arrived: Callable[[int], None] | None) -> None:
         for link in links:
-            link.push()
-        for link in links:
-            if link.has_more:
-                self._pull(link, arrived)
-            self._watch(link)
-        self._waiting.begin()
+            # Often the message is here already; then nobody has to wait.
+            self._go_on(link, arrived)
+        before = time.perf_counter()
+        self._waiting.begin(before)
         while unfinished := [link for link in links if not link.done]:
-            before = time.perf_counter()
             events = self._selector.select(_LOOK)
-            self.traffic.seconds_waiting += time.perf_counter() - before
+            now = time.perf_counter()
+            self._traffic.seconds_waiting += now - before
             for key, _ in events:
-                link = key.data
-                self._pull(link, arrived)
-                link.push()
-                self._watch(link)
-            self._waiting.look((link.rank, link.address) for link in unfinished)
+                self._go_on(key.data, arrived)
+            before = time.perf_counter()
+            if before >= self._waiting.next_look:
+                self._waiting.look((link.rank, link.address) for link in unfinished)
 
-    def _pull(self, link: Link, arrived: Callable[[int], None] | None) -> None:
+    def _go_on(self, link: Link, arrived: Callable[[int], None] | None) -> None:
         if link.pull() and arrived is not None:
             arrived(link.rank)
+        if link.unsent:
+            link.push()
+        self._watch(link)
 
     def _watch(self, link: Link) -> None:
         """Wait for what the link can go on with: its early message is left where it is."""

@@ -23,12 +23,16 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-HEADER = struct.Struct("<4sBBHQQ")
 MAGIC = b"RGW1"
+_START = struct.Struct("<4sBBHQ")
+_LENGTH = struct.Struct("<Q")
+HEADER_BYTES = _START.size + _LENGTH.size
 # Less than any kernel takes for a connection that nobody reads: Linux grants 64 KiB at first.
-FIRST_FRAME = 1 << 15
+FIRST_FRAME = 48 << 10
 # The words of a failure are cut here; longer ones would be no words.
 LONGEST_FAILURE = 1 << 15
+# A body up to here is copied behind its header: quicker than to send two pieces.
+_COPIED = 1 << 10
 FAILURE_ORIGIN = struct.Struct("<ii")
 
 
@@ -63,9 +67,13 @@ class Header(NamedTuple):
     call: int
     length: int
 
+    def start(self) -> bytes:
+        """All of the header as it is sent, but for the length."""
+        return _START.pack(MAGIC, *self[:4])
+
     def pack(self) -> bytes:
         """The header as it is sent."""
-        return HEADER.pack(MAGIC, *self)
+        return self.start() + _LENGTH.pack(self.length)
 
     def __str__(self) -> str:
         names = {member.value: member.name.lower() for member in Operation}
@@ -75,19 +83,30 @@ class Header(NamedTuple):
         return f"call {self.call}, {name}{numbers}, step {self.step}"
 
 
-def unpack_header(raw: bytes | bytearray | memoryview) -> Header | None:
+def unpack_header(raw: bytes | bytearray) -> Header | None:
     """The header in some bytes; None if it is none."""
-    magic, *fields = HEADER.unpack(raw)
-    return Header(*fields) if magic == MAGIC else None
+    magic, *fields = _START.unpack_from(raw)
+    return Header(*fields, *_LENGTH.unpack_from(raw, _START.size)) if magic == MAGIC else None
 
 
-def frames(header: Header, body: memoryview) -> tuple[list[memoryview], list[memoryview]]:
+def length_after(start: bytes, raw: bytearray) -> int | None:
+    """The length in a header that begins in some way; None if it begins in another."""
+    if not raw.startswith(start):
+        return None
+    length: int = _LENGTH.unpack_from(raw, _START.size)[0]
+    return length
+
+
+def frames(start: bytes, header: Header, body: memoryview) -> tuple[list[memoryview], ...]:
     """What is sent of a message at once, and what once the other side reads."""
-    first = [memoryview(header.pack()), body[:FIRST_FRAME]]
-    if len(body) <= FIRST_FRAME:
-        return first[: 2 if len(body) else 1], []
-    rest = more_header(header, len(body))
-    return first, [memoryview(rest.pack()), body[FIRST_FRAME:]]
+    length = len(body)
+    head = start + _LENGTH.pack(length)
+    if length <= _COPIED:
+        return [memoryview(head + body)], []
+    if length <= FIRST_FRAME:
+        return [memoryview(head), body], []
+    rest = memoryview(more_header(header, length).pack())
+    return [memoryview(head), body[:FIRST_FRAME]], [rest, body[FIRST_FRAME:]]
 
 
 def more_header(header: Header, length: int) -> Header:
@@ -101,7 +120,7 @@ def sent_bytes(length: int) -> int:
     >>> sent_bytes(0), sent_bytes(8), sent_bytes(FIRST_FRAME + 1) - FIRST_FRAME
     (24, 32, 49)
     """
-    return length + HEADER.size * (2 if length > FIRST_FRAME else 1)
+    return length + HEADER_BYTES * (2 if length > FIRST_FRAME else 1)
 
 
 def failure_message(origin: int, lost: int | None, words: str) -> bytes:
