@@ -25,7 +25,6 @@ from rankgrove.distributed.wire import (
     Operation,
     frames,
     length_after,
-    more_header,
     read_failure,
     sent_bytes,
     unpack_header,
@@ -77,9 +76,8 @@ class Link:
         self.early: Header | None = None
         self.message: memoryview | None = None
         self._expected = Header(0, 0, 0, 0, 0)
-        self._start = b""
+        self._starts = self._expected.starts()
         self._rest: memoryview | None = None
-        self._rest_header: Header | None = None
         self._failure: bytearray | None = None
         self._draining = False
         self._header = bytearray(HEADER_BYTES)
@@ -103,17 +101,21 @@ class Link:
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
     def start(
-        self, header: Header, start: bytes, body: memoryview, target: memoryview | None
+        self,
+        header: Header,
+        starts: tuple[bytes, bytes],
+        body: memoryview,
+        target: memoryview | None,
     ) -> None:
         """Begin a step: what to send, and where to put what comes; None if its length is unknown.
 
-        `start` is that of the header, in which the length is filled in.
+        `starts` are those of the header, in which the length is filled in.
         """
-        self._expected, self._start = header, start
+        self._expected, self._starts = header, starts
         self.message, self.received = target, False
         if self.left:
             raise self._ended()
-        self.unsent, self.held = frames(start, header, body)
+        self.unsent, self.held = frames(starts, body)
 
     def push(self) -> None:
         """Send as much as the kernel takes."""
@@ -192,11 +194,19 @@ class Link:
 
     def _open_expected(self) -> bool:
         """Go on with the body if the header is just what this step expects, as nearly always."""
-        if self._rest is None and self.message is not None and not self._draining:
-            length = length_after(self._start, self._header)
-            if length is not None and length == len(self.message):
-                self._read_body(self._expected, length)
+        rest, message = self._rest, self.message
+        if rest is not None:
+            if length_after(self._starts[1], self._header) == len(rest):
+                self._rest = None
+                self._read_into(rest)
                 return True
+        elif (
+            message is not None
+            and not self._draining
+            and length_after(self._starts[0], self._header) == len(message)
+        ):
+            self._read_body(message)
+            return True
         return False
 
     def _open_other(self, header: Header) -> None:
@@ -209,7 +219,7 @@ class Link:
             self._failure = bytearray(header.length)
             self._read_into(memoryview(self._failure))
         elif self._rest is not None:
-            self._open_rest(header)
+            raise self._strange()
         elif self.received and not self._draining:
             self.early = header
         else:
@@ -220,31 +230,25 @@ class Link:
         self.early = None
         if self._draining:
             self.message = None
+            self.received = False
+            self._starts = header.starts()
         else:
             self._compare(header, self._expected)
         if self.message is None:
             if header.length > _LONGEST_BODY:
                 raise self._strange()
             self.message = memoryview(bytearray(header.length))
-        self._read_body(header, header.length)
+        self._read_body(self.message)
 
-    def _read_body(self, header: Header, length: int) -> None:
+    def _read_body(self, message: memoryview) -> None:
         # The other side reads, now that it has sent its header.
         if self.held:
             self.unsent += self.held
             self.held = []
-        message = self.message or memoryview(b"")
-        if length > FIRST_FRAME:
+        if len(message) > FIRST_FRAME:
             self._rest = message[FIRST_FRAME:]
-            self._rest_header = more_header(header, length)
             message = message[:FIRST_FRAME]
         self._read_into(message)
-
-    def _open_rest(self, header: Header) -> None:
-        rest, self._rest = self._rest, None
-        if header != self._rest_header or rest is None:
-            raise self._strange()
-        self._read_into(rest)
 
     def _compare(self, header: Header, expected: Header) -> None:
         if header[:4] != expected[:4]:

@@ -151,12 +151,13 @@ class Mesh:
         """
         processor = time.thread_time()
         try:
-            start = header.start()
+            starts = header.starts()
             links = [self._links[rank] for rank in {**sends, **receives}]
             for link in links:
                 target = receives.get(link.rank, _NOTHING)
-                link.start(header, start, sends.get(link.rank, _NOTHING), target)
-                link.push()
+                link.start(header, starts, sends.get(link.rank, _NOTHING), target)
+                if not link.held:
+                    link.push()
             self._run(links, arrived)
             return {
                 rank: bytes(self._links[rank].message or b"")
@@ -209,7 +210,7 @@ class Mesh:
 
     def _run(self, links: list[Link], arrived: Callable[[int], None] | None) -> None:
         for link in links:
-            # Often the message is here already; then nobody has to wait.
+            # Often the message is here already: then nobody has to wait, and all can be sent.
             self._go_on(link, arrived)
         before = time.perf_counter()
         self._waiting.begin(before)

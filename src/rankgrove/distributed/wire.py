@@ -67,13 +67,16 @@ class Header(NamedTuple):
     call: int
     length: int
 
-    def start(self) -> bytes:
-        """All of the header as it is sent, but for the length."""
+    def starts(self) -> tuple[bytes, bytes]:
+        """All but the length of the headers of both frames, as they are sent."""
+        return self._start(), _START.pack(MAGIC, Operation.MORE, *self[1:4])
+
+    def _start(self) -> bytes:
         return _START.pack(MAGIC, *self[:4])
 
     def pack(self) -> bytes:
         """The header as it is sent."""
-        return self.start() + _LENGTH.pack(self.length)
+        return self._start() + _LENGTH.pack(self.length)
 
     def __str__(self) -> str:
         names = {member.value: member.name.lower() for member in Operation}
@@ -97,21 +100,18 @@ def length_after(start: bytes, raw: bytearray) -> int | None:
     return length
 
 
-def frames(start: bytes, header: Header, body: memoryview) -> tuple[list[memoryview], ...]:
+def frames(
+    starts: tuple[bytes, bytes], body: memoryview
+) -> tuple[list[memoryview], list[memoryview]]:
     """What is sent of a message at once, and what once the other side reads."""
     length = len(body)
-    head = start + _LENGTH.pack(length)
+    header = starts[0] + _LENGTH.pack(length)
     if length <= _COPIED:
-        return [memoryview(head + body)], []
+        return [memoryview(header + body)], []
     if length <= FIRST_FRAME:
-        return [memoryview(head), body], []
-    rest = memoryview(more_header(header, length).pack())
-    return [memoryview(head), body[:FIRST_FRAME]], [rest, body[FIRST_FRAME:]]
-
-
-def more_header(header: Header, length: int) -> Header:
-    """The header of the second frame of a body of some length."""
-    return header._replace(operation=int(Operation.MORE), length=length - FIRST_FRAME)
+        return [memoryview(header), body], []
+    rest = starts[1] + _LENGTH.pack(length - FIRST_FRAME)
+    return [memoryview(header), body[:FIRST_FRAME]], [memoryview(rest), body[FIRST_FRAME:]]
 
 
 def sent_bytes(length: int) -> int:
