@@ -141,6 +141,13 @@ def refusal(
     return ParameterError(f"{subject} must {rule}. Got {shown}{advice and f': {advice}'}.")
 
 
+def check_names(what: str, names: Iterable[Any], known: Iterable[str]) -> None:
+    """Refuse the first name that does not exist."""
+    for name in names:
+        if name not in known:
+            raise unknown_name(what, str(name), known)
+
+
 def unknown_name(what: str, got: str, known: Iterable[str]) -> ParameterError:
     """The error for a name that does not exist, with the nearest one that does.
 

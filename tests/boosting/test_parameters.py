@@ -15,7 +15,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import ParameterError
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.function import FunctionObjective
-from rankgrove.objectives.pairwise import LambdaMART
+from rankgrove.objectives.pairwise import LambdaMART, RankMART
 from rankgrove.objectives.registry import OBJECTIVES
 from rankgrove.rules import AUTO, options_of
 
@@ -235,3 +235,33 @@ def test_objective_is_made_once_for_a_fit(monkeypatch):
     )  # fmt: skip
     Ranker(**{**QUICK, "n_estimators": 2}).fit(make_data())
     assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("objective", "option"),
+    [
+        (LambdaMART(), {"sigma": 2}),
+        (LambdaMART(sigma=2.0), {"sigma": 1.0}),
+        (LambdaMART(), {"metric": "map"}),
+        (LambdaMART(), {"decay": 0.5}),
+        (FunctionObjective(function=len), {"sigma": 1.0}),
+        (len, {"truncation": None}),
+    ],
+)
+def test_an_option_beside_an_objective_that_is_a_value_is_refused(objective, option):
+    ((name, value),) = option.items()
+    with pytest.raises(ParameterError) as error:
+        Parameters(objective=objective, **option)
+    assert str(error.value) == (
+        f"{name} must be left out where the objective is a value. Got {value!r}: give it to the "
+        f"objective itself."
+    )
+
+
+def test_an_option_beside_an_objective_that_says_the_same_is_taken():
+    objective = LambdaMART(sigma=2.0, metric="ndcg@5", truncation=7)
+    told = {"sigma": np.float64(2), "metric": "NDCG@5", "truncation": 7}
+    assert Parameters(objective=objective, **told).make_objective() == objective
+    # Validation may watch a metric that the objective has no choice of.
+    parameters = Parameters(objective=RankMART(), metric="map")
+    assert (parameters.make_objective(), str(parameters.metrics()[0])) == (RankMART(), "map")

@@ -188,6 +188,19 @@ def test_model_that_early_stopping_has_cut_is_refused():
         make_ranker(**options).fit(data, valid=valid, resume=ranker.model_)
 
 
+def test_an_option_that_a_checkpoint_does_not_know_yet_has_had_its_default():
+    data = make_data()
+    whole = make_ranker().fit(data)
+    model = make_ranker(n_estimators=6).fit(data).model_
+    known = {name: value for name, value in model.parameters.items() if name != "category_l2"}
+    assert len(known) == len(model.parameters) - 1
+    earlier = replace(model, parameters=known)
+    resumed = make_ranker().fit(data, resume=earlier)
+    assert bits(resumed.model_.ensemble) == bits(whole.model_.ensemble)
+    with pytest.raises(ParameterError, match=r"Got category_l2=3\.0 in place of 10\.0\."):
+        make_ranker(category_l2=3.0).fit(data, resume=earlier)
+
+
 def test_bad_resume_and_checkpoint_are_refused_before_any_tree(tmp_path):
     data = make_data()
 

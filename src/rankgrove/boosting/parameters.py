@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import numpy as np
 
 from rankgrove.boosting.number_of_trees import default_n_estimators
-from rankgrove.errors import parameter, refusal, unknown_name, whole_number
+from rankgrove.errors import check_names, parameter, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric, split_arguments
 from rankgrove.objectives.base import Objective
@@ -144,9 +144,7 @@ class TrainingParameters(ABC):
         Traceback (most recent call last):
         rankgrove.errors.ParameterError: parameter must be one of objective, ...
         """
-        for name in values:
-            if name not in options_of(cls):
-                raise unknown_name("parameter", str(name), options_of(cls))
+        check_names("parameter", values, options_of(cls))
         return cls(**values)
 
     @cached_property
@@ -172,6 +170,20 @@ class TrainingParameters(ABC):
             elif option_name != "metric":
                 raise refusal(option_name, f"be left out for {name}, which has none", value)
         return make_objective(name, **chosen)
+
+    def _checked_value(self, objective: Objective) -> Objective:
+        """An objective that is given as a value; options beside it that differ are refused."""
+        has = objective.as_json()
+        for name in OF_OBJECTIVE:
+            told = plain(getattr(self, name, AUTO))
+            # Validation may watch a metric that the objective has no choice of.
+            if is_auto(told) or (name == "metric" and name not in has):
+                continue
+            told = str(parse_metric(told)) if name == "metric" else told
+            if name not in has or has[name] != told:
+                rule = "be left out where the objective is a value"
+                raise refusal(name, rule, told, advice="give it to the objective itself")
+        return objective
 
     def metrics(self) -> list[Metric]:
         """What validation sets are measured by; the first decides."""
@@ -286,13 +298,9 @@ class Parameters(TrainingParameters):
         auto="yetirank, or yetiloss with a `metric`, or lambdamart with preferences",
     )  # fmt: skip
     n_estimators: int | Auto = option(
-        AUTO,
-        "Trees, at most.",
-        "See docs/number-of-trees.md.",
-        panel=TREES,
-        least=1,
+        AUTO, "Trees, at most.", "See docs/number-of-trees.md.", panel=TREES, least=1,
         auto="10 / learning_rate; with early stopping 500, or 50 / learning_rate if that is more",
-    )
+    )  # fmt: skip
     grower: Growth | Auto = option(
         AUTO,
         "Split next the node of the best gain, or the highest one, or all of a level by one cut.",
@@ -404,11 +412,9 @@ class Parameters(TrainingParameters):
         parse=lambda text: [feature.strip() for feature in text.split(",")],
     )  # fmt: skip
     category_l2: float = option(
-        10.0,
-        "Added to `l2`, or to `l2_documents`, for splits by categories.",
-        panel=FEATURES,
+        10.0, "Added to `l2`, or to `l2_documents`, for splits by categories.", panel=FEATURES,
         least=0,
-    )
+    )  # fmt: skip
     category_smoothing: float = option(
         10.0,
         "Added to the curvature of a category before sorting.",
@@ -439,7 +445,7 @@ class Parameters(TrainingParameters):
 
     def _make_objective(self) -> Objective:
         if not isinstance(self.objective, str):
-            return make_objective(self.objective)
+            return self._checked_value(make_objective(self.objective))
         by_default = "yetirank" if is_auto(self.metric) else "yetiloss"
         return self._objective_of(by_default if is_auto(self.objective) else self.objective)
 

@@ -87,11 +87,13 @@ def check_resumable(
     checksum: int,
 ) -> None:
     """Refuse to go on from a model of other parameters, data or validation sets."""
+    # A parameter that a checkpoint of an earlier version does not know has had its default.
+    had = type(parameters)().as_json() | earlier.parameters
     for name, value in parameters.as_json().items():
-        if name not in _FREE_ON_RESUME and earlier.parameters.get(name) != value:
+        if name not in _FREE_ON_RESUME and had[name] != value:
             raise ParameterError(
                 f"training must go on with the parameters of the checkpoint. Got "
-                f"{name}={value!r} in place of {earlier.parameters.get(name)!r}."
+                f"{name}={value!r} in place of {had[name]!r}."
             )
     if parameters.shrink_rate:
         raise ParameterError(
