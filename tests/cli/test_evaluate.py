@@ -277,3 +277,17 @@ def test_model_is_measured_with_document_ids_where_metrics_need_them(cli, cli_js
     lines = test_file.read_text().splitlines()
     data = write("ids.txt", "".join(f"{line} # d{n}\n" for n, line in enumerate(lines)))
     assert cli_json("evaluate", model, data, "--preset", "trec_eval")["documents"] == len(lines)
+
+
+def test_document_weights_are_for_pairs_and_refused_for_positions(cli, cli_json, write):
+    text = "label,qid,weight,bm25\n0,1,1,3\n1,1,2,2\n2,1,4,1\n2,2,1,2\n1,2,1,1\n"
+    options = ["evaluate", write("data.csv", text), "--column", "bm25"]
+    weighed = [*options, "--document-weight", "weight"]
+    got = cli_json(*weighed, "-m", "pair_accuracy")["metrics"]["pair_accuracy"]["mean"]
+    assert got == pytest.approx((0 + 1) / 2)
+    text = text.replace("3\n", "0\n", 1)
+    write("data.csv", text)
+    # In the first query 1 * 2 and 1 * 4 are right now, and 2 * 4 is not.
+    got = cli_json(*weighed, "-m", "pair_accuracy")["metrics"]["pair_accuracy"]["mean"]
+    assert got == pytest.approx((6 / 14 + 1) / 2)
+    fails(cli(*weighed, "-m", "ndcg@5"), 1, "ndcg@5 must be measured without document weights")

@@ -173,3 +173,19 @@ def swap_deltas(metric, labels):
             swapped[a], swapped[b] = swapped[b], swapped[a]
             deltas[a, b] = of_order(metric, swapped) - before
     return deltas
+
+
+def weighted_pair_accuracy(ties, labels, scores, weights, ids):
+    """The sum of w_i w_j over pairs, label i > label j, with i above j, by that over all pairs."""
+    right = total = 0.0
+    for i, j in itertools.permutations(range(len(labels)), 2):
+        if labels[i] <= labels[j]:
+            continue
+        # By the policy, whether the better of two tied documents stands above the other.
+        tied = {"worst": 0, "best": 1, "stable": i < j, "document_id": ids[i] > ids[j]}
+        above = scores[i] > scores[j]
+        if scores[i] == scores[j]:
+            above = 0.5 if ties == "expected" else tied[ties]
+        right += weights[i] * weights[j] * above
+        total += weights[i] * weights[j]
+    return right / total if total > 0 else EMPTY

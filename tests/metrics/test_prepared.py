@@ -7,7 +7,7 @@ from rankgrove import evaluate, make_web_search, parse_metric
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.metrics import base
-from rankgrove.metrics.prepared import PreparedMetrics
+from rankgrove.metrics.evaluate import prepare_metrics
 
 METRICS = [
     "ndcg@10", "ndcg", "ndcg@5(ties=expected)", "dcg@3(ties=stable)", "expdcg", "map", "mrr@5",
@@ -29,15 +29,15 @@ def make_data(weighted):
 def test_values_are_those_of_evaluate_to_the_bit_for_scores_one_after_the_other(weighted):
     data = make_data(weighted)
     metrics = [parse_metric(name) for name in METRICS]
-    prepared = PreparedMetrics(data, metrics, n_jobs=1)
+    prepared = prepare_metrics(data, metrics, n_jobs=1)
     rng = np.random.default_rng(2)
     # Few different scores, so that ties count, and then many.
     for scores in (rng.integers(0, 4, data.n_documents), rng.normal(size=data.n_documents)):
         found = evaluate(data, scores, metrics)
-        assert prepared.values(scores) == [found[str(metric)] for metric in metrics]
+        assert prepared(scores) == [found[str(metric)] for metric in metrics]
     for metric in metrics:
-        alone = PreparedMetrics(data, [metric])
-        assert alone.values(scores) == [evaluate(data, scores, metric)[str(metric)]]
+        alone = prepare_metrics(data, [metric])
+        assert alone(scores) == [evaluate(data, scores, metric)[str(metric)]]
 
 
 def test_labels_are_ranked_once_however_many_scores_come(monkeypatch):
@@ -47,9 +47,9 @@ def test_labels_are_ranked_once_however_many_scores_come(monkeypatch):
         base.Rankings, "_rank", lambda self, *key: ranked.append(key[0]) or rank(self, *key)
     )
     data = make_data(False)
-    prepared = PreparedMetrics(data, [parse_metric("ndcg@10")])
+    prepared = prepare_metrics(data, [parse_metric("ndcg@10")])
     for seed in range(3):
-        prepared.values(np.random.default_rng(seed).normal(size=data.n_documents))
+        prepared(np.random.default_rng(seed).normal(size=data.n_documents))
     assert ranked.count("ideal") == 1
     assert ranked.count("worst") == 4
 
@@ -65,13 +65,13 @@ def test_labels_are_ranked_once_however_many_scores_come(monkeypatch):
 def test_data_that_cannot_be_measured_are_refused_before_any_scores_come(labels, metric, problem):
     data = Dataset.from_arrays(np.zeros((2, 1)), labels, group=[2])
     with pytest.raises(DataError, match=problem):
-        PreparedMetrics(data, [parse_metric(metric)])
+        prepare_metrics(data, [parse_metric(metric)])
 
 
 def test_scores_are_checked_each_time():
     data = make_data(False)
-    prepared = PreparedMetrics(data, [parse_metric("map")])
+    prepared = prepare_metrics(data, [parse_metric("map")])
     with pytest.raises(DataError, match="scores must be one"):
-        prepared.values([1.0])
+        prepared([1.0])
     with pytest.raises(DataError, match="must not be NaN"):
-        prepared.values(np.full(data.n_documents, np.nan))
+        prepared(np.full(data.n_documents, np.nan))

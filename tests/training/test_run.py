@@ -30,14 +30,10 @@ def no_bins(monkeypatch):
 
 
 def test_labels_of_a_validation_set_are_prepared_once(monkeypatch):
-    made = []
-
-    class Counted(measures.PreparedMetrics):
-        def __init__(self, data, *args):
-            made.append(data)
-            super().__init__(data, *args)
-
-    monkeypatch.setattr(measures, "PreparedMetrics", Counted)
+    made, prepare = [], measures.prepare_metrics
+    monkeypatch.setattr(
+        measures, "prepare_metrics", lambda data, *args: made.append(data) or prepare(data, *args)
+    )
     sets = {"a": make_data(1), "b": make_data(2)}
     run = train(make_data(), sets, eval_metric=["ndcg@5", "err"])
     assert made == list(sets.values())

@@ -27,6 +27,7 @@ from rankgrove._jit.threads import (
     chunk_queries,
     resolve_n_jobs,
     run_chunks,
+    run_queries,
     submit,
 )
 
@@ -46,5 +47,6 @@ __all__ = [
     "prefetch",
     "resolve_n_jobs",
     "run_chunks",
+    "run_queries",
     "submit",
 ]

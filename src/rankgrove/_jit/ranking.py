@@ -18,6 +18,23 @@ _LANES = 16
 
 
 @kernel
+def longest_query(offsets, first, last):
+    """The number of documents of the longest of queries first to last."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
+
+@kernel
+def ranking_scratch(longest):
+    """What `rank_query` takes besides scores, for queries of up to so many documents."""
+    used = np.empty(RUN, np.int64)
+    room = np.empty((2, RUN), np.int16)
+    return used, room, np.empty((2, longest), np.float64), np.empty((2, longest), np.int64)
+
+
+@kernel
 def _rank_run(scores, first, used, room, out_scores, out_idx):
     """Rank one run, stable, by counting for each document the documents with a higher score.
 
@@ -83,7 +100,7 @@ def _merge(scores, idx, mid, out_scores, out_idx):
 def rank_query(scores, used, room, work_scores, work_idx):
     """Rank one query, stable; the result stands in row 0 or 1 of the work arrays, as returned.
 
-    `used` has RUN entries, `room` two rows of as many 16-bit numbers.
+    All but the scores is what `ranking_scratch` gives.
     """
     n = len(scores)
     for lo in range(0, n, RUN):
@@ -95,12 +112,9 @@ def rank_query(scores, used, room, work_scores, work_idx):
         for lo in range(0, n, 2 * width):
             hi = min(lo + 2 * width, n)
             _merge(
-                work_scores[row, lo:hi],
-                work_idx[row, lo:hi],
-                min(width, n - lo),
-                work_scores[1 - row, lo:hi],
-                work_idx[1 - row, lo:hi],
-            )
+                work_scores[row, lo:hi], work_idx[row, lo:hi], min(width, n - lo),
+                work_scores[1 - row, lo:hi], work_idx[1 - row, lo:hi]
+            )  # fmt: skip
         row = 1 - row
         width *= 2
     return row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -113,6 +113,13 @@ def run_chunks(task: Callable[[int], None], n_chunks: int, n_jobs: int | None = 
     for error in errors:
         if error is not None:
             raise error
+
+
+def run_queries(
+    task: Callable[[int, int], None], bounds: Sequence[int], n_jobs: int | None = None
+) -> None:
+    """Call `task(first, last)` for each run of queries between two bounds, as `run_chunks` does."""
+    run_chunks(lambda chunk: task(bounds[chunk], bounds[chunk + 1]), len(bounds) - 1, n_jobs)
 
 
 def chunk_queries(offsets: np.ndarray, documents: int) -> np.ndarray:

@@ -148,7 +148,7 @@ def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[st
     """The training data under "", and the validation sets under their names."""
     import numpy as np
 
-    from rankgrove.metrics.evaluate import evaluate
+    from rankgrove.metrics.evaluate import measure_dataset
 
     train = reading.read(job.train)
     data = {"": train}
@@ -156,7 +156,7 @@ def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[st
         data[name] = read_with_features_of(train, job.train, path, reading)
         try:
             # Any scores show whether these data can be measured at all.
-            evaluate(data[name], np.zeros(data[name].n_documents), parameters.metrics())
+            measure_dataset(data[name], np.zeros(data[name].n_documents), parameters.metrics())
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
     return data

@@ -17,8 +17,8 @@ from rankgrove.data.dataset import Dataset, default_feature_names
 from rankgrove.data.matrix import as_dataset, validation_sets
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
-from rankgrove.errors import DataError, unknown_name
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.errors import DataError, check_names
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.model.model import Model
 from rankgrove.training.base import BaseModel
 from rankgrove.training.checkpoints import check_can_resume, gather_callbacks
@@ -39,10 +39,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _refuse(cls, names: Iterable[str]) -> None:
-        known = cls._get_param_names()
-        for name in names:
-            if name not in known:
-                raise unknown_name(f"a parameter of {cls.__name__}", name, known)
+        check_names(f"a parameter of {cls.__name__}", names, cls._get_param_names())
 
     def parameters(self) -> Any:
         """The checked parameters of training."""
@@ -66,6 +63,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("feature_names_in_", None)
         if model.feature_names != default_feature_names(model.n_features):
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+
+    @classmethod
+    def _with_model(cls, model: Any, **more: Any) -> Self:
+        """A fitted estimator with this model and the parameters it was trained with."""
+        parameters = cls._parameters_type.from_json(model.parameters)  # type: ignore[attr-defined]
+        names = [name for name in cls._get_param_names() if hasattr(parameters, name)]
+        estimator = cls(**{name: cls._value_of(parameters, name) for name in names}, **more)
+        estimator._keep(model)
+        return estimator
+
+    @staticmethod
+    def _value_of(parameters: Any, name: str) -> Any:
+        """What a parameter is after loading."""
+        return getattr(parameters, name)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file."""
@@ -170,7 +181,7 @@ class RankingEstimator(Estimator):
             networks, `rankmart` and `lambdamart`. They may contradict each other.
         document_weights
             One per row: how much its part of the cost counts. A pair counts the product of the two.
-            Metrics of validation sets have no use for them.
+            So it does in `pair_accuracy` of a validation set; other metrics do not count them.
 
         A warning says so where nothing can be learned: labels are equal in every query, or trees
         find no split from the start. Every document then has the same score, or the one that an
@@ -225,17 +236,7 @@ class RankingEstimator(Estimator):
         )
         metric = self.parameters().metrics()[0]
         scores = model.predict(data, n_jobs=self.n_jobs)
-        return float(evaluate(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])
-
-    @classmethod
-    def _with_model(cls, model: Any, **more: Any) -> Self:
-        """A fitted estimator with this model and the parameters it was trained with."""
-        parameters = cls._parameters_type.from_json(model.parameters)  # type: ignore[attr-defined]
-        known = set(cls._get_param_names())
-        chosen = {f.name: getattr(parameters, f.name) for f in fields(parameters)}
-        estimator = cls(**{name: chosen[name] for name in chosen if name in known}, **more)
-        estimator._keep(model)
-        return estimator
+        return float(measure_dataset(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])
 
 
 def _labels_of(X: Any, y: Any, preferences: Any) -> Any:

@@ -21,7 +21,7 @@ from rankgrove.errors import DataError, ParameterError, is_number, parameter, re
 from rankgrove.experiments import tables
 from rankgrove.experiments.folds import make_folds
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, evaluate
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
 
 
@@ -183,7 +183,7 @@ def cross_validate(
         raise ParameterError(f"data must be a Dataset. Got {type(data).__name__}.")
     chosen = parse_metrics([metrics] if isinstance(metrics, (str, Metric)) else metrics)
     # What cannot be measured is known before the work.
-    evaluate(data, np.zeros(data.n_documents), chosen, n_jobs=n_jobs)
+    measure_dataset(data, np.zeros(data.n_documents), chosen, n_jobs=n_jobs)
     named = _named(estimators)
     _check_share(valid_share, named)
     pairs = make_folds(data, folds, seed)
@@ -217,7 +217,7 @@ def _measure(
     for own in scores.values():
         own[~rows] = np.nan
     part = data if tested.all() else data.take_queries(tested)
-    results = {name: evaluate(part, own[rows], metrics) for name, own in scores.items()}
+    results = {name: measure_dataset(part, own[rows], metrics) for name, own in scores.items()}
     weights = part.query_weights
     means: dict[str, dict[str, list[float]]] = {
         name: {

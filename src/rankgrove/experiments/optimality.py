@@ -22,7 +22,7 @@ from rankgrove.data.matrix import features_of
 from rankgrove.errors import DataError, is_number, refusal, whole_number
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.model import Model
 from rankgrove.trees.ensemble import Ensemble
@@ -284,7 +284,9 @@ class _WeightLines:
         values = []
         for move in moves:
             scores = self._function(self.weights + move)
-            values.append(evaluate(self._data, scores, metric, n_jobs=self._n_jobs)[str(metric)])
+            values.append(
+                measure_dataset(self._data, scores, metric, n_jobs=self._n_jobs)[str(metric)]
+            )
         return np.array(values)
 
 
@@ -319,7 +321,7 @@ class _TreeLines:
             changes = self._changes(block)
             for direction in range(len(block)):
                 scores = self._scores + changes[:, direction]
-                table = evaluate(self._data, scores, metric, n_jobs=self._n_jobs)
+                table = measure_dataset(self._data, scores, metric, n_jobs=self._n_jobs)
                 values.append(table[str(metric)])
         return np.array(values)
 

@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 
 from rankgrove._jit import kernel
-from rankgrove.errors import unknown_name
 from rankgrove.metrics.base import Binary, Floats, Rankings
 from rankgrove.metrics.forms import PRECISION, Form
 
@@ -27,11 +26,6 @@ def _count_relevant(labels, lo, hi, relevant):
     for i in range(lo, hi):
         count += labels[i] >= relevant
     return count
-
-
-@kernel
-def _normaliser(count, depth, capped):
-    return min(count, depth) if capped else count
 
 
 @kernel
@@ -46,7 +40,8 @@ def average_precision(labels, offsets, ranked, starts, first, last, depth, relev
             hits += hit
             total += hit * (hits / (i + 1))
         count = _count_relevant(labels, offsets[q], offsets[q + 1], relevant)
-        out[q] = total / _normaliser(count, depth, capped) if count > 0 else np.nan
+        divisor = min(count, depth) if capped else count
+        out[q] = total / divisor if count > 0 else np.nan
 
 
 @kernel
@@ -68,7 +63,8 @@ def average_precision_expected(ranked, ends, offsets, first, last, depth, releva
             above += hits
             start = end
         count = _count_relevant(ranked, lo, offsets[q + 1], relevant)
-        out[q] = total / _normaliser(count, depth, capped) if count > 0 else np.nan
+        divisor = min(count, depth) if capped else count
+        out[q] = total / divisor if count > 0 else np.nan
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -95,18 +91,10 @@ class MAP(Binary):
     formula: ClassVar[str] = "1/N * sum_{p<=k} rel_p * (relevant documents at ranks <= p) / p"
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 2.2; ties: McSherry and Najork 2008"
     expected_ties: ClassVar[str] = "closed form"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.norm not in ("relevant", "cutoff"):
-            raise unknown_name("norm of map", self.norm, ("relevant", "cutoff"))
+    words: ClassVar[dict[str, tuple[str, ...]]] = {"norm": ("relevant", "cutoff")}
 
     def _compute(self, rankings: Rankings) -> Floats:
-        parameters = (
-            self.depth(rankings.longest),
-            self.threshold,
-            self.norm == "cutoff",
-        )
+        parameters = (self.depth(rankings.longest), self.threshold, self.norm == "cutoff")
         return self._measure(rankings, average_precision, average_precision_expected, parameters)
 
     def form(self, rankings: Rankings) -> Form:

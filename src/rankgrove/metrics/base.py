@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_ty
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove._jit import as_input, chunk_queries, run_chunks
+from rankgrove._jit import as_input, chunk_queries, run_queries
+from rankgrove.data.dataset import Dataset
 from rankgrove.data.queries import offsets_of
 from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
 from rankgrove.metrics.forms import PAIRS, Form, fill_deltas
@@ -64,6 +65,7 @@ class Rankings:
         *,
         order: NDArray[np.int64] | None = None,
         document_ids: NDArray[Any] | None = None,
+        document_weights: Floats | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = as_input(labels, np.float32)
@@ -72,12 +74,13 @@ class Rankings:
             self.labels = as_input(self.labels[order], np.float32)
             self.scores = as_input(self.scores[order], np.float64)
             document_ids = None if document_ids is None else document_ids[order]
+            document_weights = None if document_weights is None else document_weights[order]
         self.offsets = as_input(offsets, np.int64)
         self.n_queries = len(self.offsets) - 1
         self.longest = int(np.diff(self.offsets).max(initial=0))
-        self._document_ids = document_ids
+        self._document_ids, self.document_weights = document_ids, document_weights
         self._n_jobs = n_jobs
-        self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS)
+        self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS).tolist()
         self._planned: dict[str, int] = {}
         self._ranked: dict[tuple[str, int], Ranked] = {}
         self._of_labels: dict[Hashable, Any] = {}
@@ -98,6 +101,14 @@ class Rankings:
         return found
 
     @classmethod
+    def of_data(cls, data: Dataset, scores: ArrayLike, n_jobs: int | None = None) -> Rankings:
+        """The documents of a data set, ranked by these scores."""
+        return cls(
+            data.labels, scores, data.offsets, document_ids=data.document_ids,
+            document_weights=data.document_weights, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    @classmethod
     def of_order(cls, ranked_labels: NDArray[np.float32]) -> Rankings:
         """One query that is ranked in the order of its rows."""
         n_documents = len(ranked_labels)
@@ -112,8 +123,7 @@ class Rankings:
         if steps is not None and steps <= _FEW_STEPS:
             task(0, self.n_queries)
             return
-        bounds = self._bounds.tolist()
-        run_chunks(lambda c: task(bounds[c], bounds[c + 1]), len(bounds) - 1, self._n_jobs)
+        run_queries(task, self._bounds, self._n_jobs)
 
     def plan(self, ties: str, depth: int) -> None:
         """Announce a depth, so that one ranking is made, deep enough for all metrics."""
@@ -168,9 +178,7 @@ class Rankings:
                 f"{parameter('document_ids', True)}, or choose ties=stable."
             )
         ids = np.asarray([str(id_) for id_ in self._document_ids])
-        query = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
-        rank_of_id = np.unique(ids, return_inverse=True)[1]
-        return np.lexsort((-rank_of_id, query))
+        return self._sorted(-np.unique(ids, return_inverse=True)[1])
 
     def tie_order(self, ties: str) -> NDArray[np.int64]:
         """Rows in an order of which a stable ranking follows the policy; none if theirs does."""
@@ -179,8 +187,19 @@ class Rankings:
         sign = TIE_SIGN[ties]
         if sign == 0.0:
             return np.empty(0, np.int64)
+        return self._sorted(-sign * self.labels)
+
+    def order(self, ties: str) -> NDArray[np.int64]:
+        """All rows in rank order under a policy, but `expected`."""
+        by_policy = self.tie_order(ties)
+        if len(by_policy) == 0:
+            return self._sorted(-self.scores)
+        return by_policy[self._sorted(-self.scores[by_policy])]
+
+    def _sorted(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Rows by query and within each by these values, stable."""
         query = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
-        return np.lexsort((-sign * self.labels, query))
+        return np.lexsort((values, query))
 
     @property
     def label_range(self) -> tuple[float, float]:
@@ -234,6 +253,11 @@ class Metric(ABC):
     has_cutoff: ClassVar[bool] = True
     # How `expected` ties are computed, for the docs and the command line.
     expected_ties: ClassVar[str]
+    # What parameters of one's own may be: words by name, and names of those between 0 and 1.
+    words: ClassVar[dict[str, tuple[str, ...]]] = {}
+    shares: ClassVar[tuple[str, ...]] = ()
+    # Whether weights of documents have a meaning; in a metric of positions they have none.
+    weighs_documents: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.k is not None:
@@ -247,6 +271,13 @@ class Metric(ABC):
             raise unknown_name("ties", str(self.ties), TIES)
         if self.empty not in EMPTY:
             raise unknown_name("empty", str(self.empty), EMPTY)
+        for name, words in self.words.items():
+            if getattr(self, name) not in words:
+                raise unknown_name(f"{name} of {self.name}", getattr(self, name), words)
+        for name in self.shares:
+            if not 0 < getattr(self, name) < 1:
+                got = f"{getattr(self, name):g}"
+                raise ParameterError(f"{name} of {self.name} must be between 0 and 1. Got {got}.")
 
     def per_query(self, rankings: Rankings) -> Floats:
         """The value of each query; NaN marks a query that `empty="skip"` leaves out."""
@@ -275,19 +306,23 @@ class Metric(ABC):
         plain: Callable[..., None],
         expected: Callable[..., None],
         parameters: tuple[Any, ...],
+        *,
+        ranked_only: bool = False,
     ) -> Floats:
-        """Run one of two kernels over all queries: that for a ranking, or for tie groups."""
+        """Run one of two kernels over all queries: that for a ranking, or for tie groups.
+
+        With `ranked_only`, the one for a ranking does not look at labels below the depth.
+        """
         out = np.empty(rankings.n_queries)
-        offsets = rankings.offsets
+        labels, offsets = rankings.labels, rankings.offsets
         if self.ties == "expected":
             ranked, ends = rankings.groups
             rankings.run(lambda q0, q1: expected(ranked, ends, offsets, q0, q1, *parameters, out))
             return out
-        ranked, starts = rankings.ranked(self.ties, self.depth(rankings.longest))
-        labels = rankings.labels
-        rankings.run(
-            lambda q0, q1: plain(labels, offsets, ranked, starts, q0, q1, *parameters, out)
-        )
+        top = rankings.ranked(self.ties, self.depth(rankings.longest))
+        inputs = top if ranked_only else (labels, offsets, *top)
+        steps = len(top.labels) if ranked_only else None
+        rankings.run(lambda q0, q1: plain(*inputs, q0, q1, *parameters, out), steps)
         return out
 
     def check_labels(self, rankings: Rankings) -> None:

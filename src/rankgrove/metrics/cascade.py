@@ -21,29 +21,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankgrove._jit import as_input, kernel
-from rankgrove.errors import DataError, ParameterError, unknown_name
+from rankgrove._jit.ranking import longest_query
+from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.base import Binary, Floats, Metric, Rankings, show_number
 from rankgrove.metrics.forms import CASCADE, Form
-
-_TABLE, _BINARY, _LINEAR, _EXPONENTIAL = 0, 1, 2, 3
-
-
-@kernel
-def _stop(label, kind, table):
-    """The chance R that a user stops at a document; table[0] is the threshold or top grade."""
-    if kind == _TABLE:
-        return table[int(label)]
-    if kind == _BINARY:
-        return 1.0 if label >= table[0] else 0.0
-    if kind == _LINEAR:
-        return label / table[0]
-    return (2.0 ** np.float64(label) - 1.0) / 2.0 ** table[0]
+from rankgrove.metrics.grades import BINARY, EXPONENTIAL, LINEAR, TABLE, worth, worths
 
 
 @kernel
 def _any_stop(labels, lo, hi, kind, table):
     for i in range(lo, hi):
-        if _stop(labels[i], kind, table) > 0.0:
+        if worth(labels[i], kind, table) > 0.0:
             return True
     return False
 
@@ -56,7 +44,7 @@ def cascade(labels, offsets, ranked, starts, first, last, depth, kind, table, ou
         reach = 1.0
         total = 0.0
         for i in range(min(starts[q + 1] - lo, depth)):
-            stop = _stop(ranked[lo + i], kind, table)
+            stop = worth(ranked[lo + i], kind, table)
             total += reach * stop / (i + 1)
             reach *= 1.0 - stop
             if reach == 0.0:
@@ -73,7 +61,7 @@ def _group_means(ranked, start, end, kind, table, means):
     sure = 0
     binary = True
     for i in range(start, end):
-        stop = _stop(ranked[i], kind, table)
+        stop = worth(ranked[i], kind, table)
         sure += stop == 1.0
         binary &= stop == 1.0 or stop == 0.0
     means[0] = 1.0
@@ -84,7 +72,7 @@ def _group_means(ranked, start, end, kind, table, means):
     for x in range(1, size + 1):
         means[x] = 0.0
     for j in range(1, size + 1):
-        go_on = 1.0 - _stop(ranked[start + j - 1], kind, table)
+        go_on = 1.0 - worth(ranked[start + j - 1], kind, table)
         for x in range(j, 0, -1):
             share = x / j
             means[x] = (1.0 - share) * means[x] + share * go_on * means[x - 1]
@@ -93,9 +81,7 @@ def _group_means(ranked, start, end, kind, table, means):
 @kernel
 def cascade_expected(ranked, ends, offsets, first, last, depth, kind, table, out):
     """As `cascade`, the mean over all orders inside the tie groups."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
+    longest = longest_query(offsets, first, last)
     means = np.empty(longest + 1)
     for q in range(first, last):
         lo = offsets[q]
@@ -106,7 +92,7 @@ def cascade_expected(ranked, ends, offsets, first, last, depth, kind, table, out
         while start < n and reach > 0.0:
             end = ends[lo + start]
             if end == start + 1:
-                stop = _stop(ranked[lo + start], kind, table)
+                stop = worth(ranked[lo + start], kind, table)
                 total += reach * stop / end
                 reach *= 1.0 - stop
             else:
@@ -120,13 +106,6 @@ def cascade_expected(ranked, ends, offsets, first, last, depth, kind, table, out
         out[q] = total
 
 
-@kernel
-def find_stops(labels, kind, table, out):
-    """The chance to stop at each document."""
-    for i in range(len(labels)):
-        out[i] = _stop(labels[i], kind, table)
-
-
 class Cascade(Metric):
     def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
         """The kind of R and its table."""
@@ -137,8 +116,7 @@ class Cascade(Metric):
         return self._measure(rankings, cascade, cascade_expected, parameters)
 
     def form(self, rankings: Rankings) -> Form:
-        stops = np.empty(len(rankings.labels))
-        find_stops(rankings.labels, *self.stopping(rankings), stops)
+        stops = worths(rankings.labels, *self.stopping(rankings))
         highest = np.maximum.reduceat(stops, rankings.offsets[:-1])
         scales = np.where(highest == 0, np.nan, 1.0)
         inverse_ranks = 1.0 / np.arange(1, self.depth(rankings.longest) + 1)
@@ -161,7 +139,7 @@ class MRR(Binary, Cascade):
     expected_ties: ClassVar[str] = "exact recurrence, linear in the tie group"
 
     def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
-        return _BINARY, as_input([self.threshold], np.float64)
+        return BINARY, as_input([self.threshold], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -186,11 +164,10 @@ class ERR(Cascade):
     )
     reference: ClassVar[str] = "Chapelle et al. 2009; Burges 2010, section 3; Lyzhin et al. 2022"
     expected_ties: ClassVar[str] = "exact dynamic programming, quadratic in the tie group"
+    words: ClassVar[dict[str, tuple[str, ...]]] = {"stop": ("exponential", "linear")}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.stop not in ("exponential", "linear"):
-            raise unknown_name("stop of err", self.stop, ("exponential", "linear"))
         if not (math.isfinite(self.r_max) and 0 < self.r_max <= 1000):
             raise ParameterError(
                 f"r_max of err must be above 0 and at most 1000. Got {self.r_max:g}."
@@ -198,12 +175,12 @@ class ERR(Cascade):
 
     def stopping(self, rankings: Rankings) -> tuple[int, Floats]:
         if not rankings.whole_labels:
-            kind = _LINEAR if self.stop == "linear" else _EXPONENTIAL
+            kind = LINEAR if self.stop == "linear" else EXPONENTIAL
             return kind, as_input([self.r_max], np.float64)
         grades = np.arange(rankings.label_range[1] + 1)
         if self.stop == "linear":
-            return _TABLE, as_input(grades / self.r_max, np.float64)
-        return _TABLE, as_input((np.exp2(grades) - 1) / np.exp2(self.r_max), np.float64)
+            return TABLE, as_input(grades / self.r_max, np.float64)
+        return TABLE, as_input((np.exp2(grades) - 1) / np.exp2(self.r_max), np.float64)
 
     def check_labels(self, rankings: Rankings) -> None:
         super().check_labels(rankings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,7 +62,7 @@ class Custom(Metric):
     def _compute(self, rankings: Rankings) -> Floats:
         ranked, starts = rankings.ranked(self.ties, rankings.longest)
         labels = ranked.astype(np.float64)
-        bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        bounds = pairwise(starts.tolist())
         return np.array([self.value(labels[lo:hi].copy()) for lo, hi in bounds])
 
     def fill_deltas(self, labels: Floats, depth: int, neighbours: int, out: Floats) -> None:

@@ -17,22 +17,10 @@ from rankgrove._jit import as_input, kernel
 from rankgrove.errors import DataError, ParameterError, unknown_name
 from rankgrove.metrics.base import Binary, Floats, Metric, Rankings
 from rankgrove.metrics.forms import PRODUCT, Form
-
-_TABLE, _EXPONENTIAL, _LINEAR, _BINARY = 0, 1, 2, 3
+from rankgrove.metrics.grades import BINARY, EXPONENTIAL, LINEAR, TABLE, worth, worths
 
 # Above this grade 2^r - 1 is computed for each document and not looked up.
 _LARGEST_TABLE = 1 << 12
-
-
-@kernel
-def _gain(label, kind, table):
-    if kind == _TABLE:
-        return table[int(label)]
-    if kind == _EXPONENTIAL:
-        return 2.0 ** np.float64(label) - 1.0
-    if kind == _LINEAR:
-        return np.float64(label)
-    return 1.0 if label >= table[0] else 0.0
 
 
 @kernel
@@ -42,7 +30,7 @@ def sum_discounted(ranked, starts, first, last, discounts, kind, table, out):
         lo = starts[q]
         total = 0.0
         for i in range(min(starts[q + 1] - lo, len(discounts))):
-            total += _gain(ranked[lo + i], kind, table) * discounts[i]
+            total += worth(ranked[lo + i], kind, table) * discounts[i]
         out[q] = total
 
 
@@ -58,22 +46,12 @@ def sum_discounted_expected(ranked, ends, offsets, first, last, discounts, kind,
             end = ends[lo + start]
             gains = 0.0
             for i in range(start, end):
-                gains += _gain(ranked[lo + i], kind, table)
+                gains += worth(ranked[lo + i], kind, table)
             weight = 0.0
             for i in range(start, min(end, depth)):
                 weight += discounts[i]
             total += gains / (end - start) * weight
             start = end
-        out[q] = total
-
-
-@kernel
-def sum_gains(labels, offsets, first, last, kind, table, out):
-    """The sum of the gains of all documents of queries first to last."""
-    for q in range(first, last):
-        total = 0.0
-        for i in range(offsets[q], offsets[q + 1]):
-            total += _gain(labels[i], kind, table)
         out[q] = total
 
 
@@ -95,62 +73,28 @@ class Discounted(Metric):
     def _compute(self, rankings: Rankings) -> Floats:
         kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
         discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
-        out = np.empty(rankings.n_queries)
-        if self.ties == "expected":
-            ranked, ends = rankings.groups
-            rankings.run(
-                lambda q0, q1: sum_discounted_expected(
-                    ranked, ends, rankings.offsets, q0, q1, discounts, kind, table, out
-                )
-            )
-        else:
-            ranked, starts = rankings.ranked(self.ties, len(discounts))
-            rankings.run(
-                lambda q0, q1: sum_discounted(ranked, starts, q0, q1, discounts, kind, table, out),
-                steps=len(ranked),
-            )
-        return self.normalise(out, rankings, kind, table)
+        parameters = (discounts, kind, table)
+        sums = self._measure(
+            rankings, sum_discounted, sum_discounted_expected, parameters, ranked_only=True
+        )
+        return self.normalise(sums, rankings, kind, table)
 
     def form(self, rankings: Rankings) -> Form:
         kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
-        n_documents, longest = len(rankings.labels), rankings.longest
-        # The gain of a document is the sum of gains of a query that is this document alone.
-        alone = as_input(np.arange(n_documents + 1), np.int64)
-        gains = np.empty(n_documents)
-        sum_gains(rankings.labels, alone, 0, n_documents, kind, table, gains)
+        gains, longest = worths(rankings.labels, kind, table), rankings.longest
         # Normalising a sum of 1 gives one over the normaliser, and NaN for an empty query.
         scales = self.normalise(np.ones(rankings.n_queries), rankings, kind, table)
         return Form.of_ranks(PRODUCT, gains, self.discounts(self.depth(longest)), scales, longest)
 
 
 def _total_gains(rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
+    """The sum of the gains of each query."""
+
     def summed() -> Floats:
-        totals = np.empty(rankings.n_queries)
-        rankings.run(
-            lambda q0, q1: sum_gains(rankings.labels, rankings.offsets, q0, q1, kind, table, totals)
-        )
-        return totals
+        gains: Floats = worths(rankings.labels, kind, table)
+        return np.add.reduceat(gains, rankings.offsets[:-1])
 
     return rankings.once(("gains", kind, table.tobytes()), summed)
-
-
-def _by_ideal(
-    sums: Floats, rankings: Rankings, discounts: Floats, kind: int, table: NDArray[Any]
-) -> Floats:
-    """Divide by the sum of the best possible order."""
-
-    def summed() -> Floats:
-        best = np.empty(rankings.n_queries)
-        ideal, starts = rankings.ranked("ideal", len(discounts))
-        weights = as_input(discounts, np.float64)
-        rankings.run(
-            lambda q0, q1: sum_discounted(ideal, starts, q0, q1, weights, kind, table, best),
-            steps=len(ideal),
-        )
-        return np.where(best > 0, best, np.nan)
-
-    key = "best", kind, table.tobytes(), discounts.tobytes()
-    return np.asarray(sums / rankings.once(key, summed))
 
 
 def _read_table(text: str) -> tuple[float, ...]:
@@ -198,17 +142,17 @@ class _GradedGain(Discounted):
                     f"{self}. Got {'fractions' if not whole else f'{highest:g}'}: "
                     f"lengthen the table or choose gain=linear."
                 )
-            return _TABLE, as_input(self.gain, np.float64)
+            return TABLE, as_input(self.gain, np.float64)
         if self.gain == "linear":
-            return _LINEAR, as_input([0.0], np.float64)
+            return LINEAR, as_input([1.0], np.float64)
         if highest > 1000:
             raise DataError(
                 f"labels must be at most 1000 for the exponential gain of {self}: 2^r must be "
                 f"finite. Got {highest:g}: choose gain=linear or a gain table."
             )
         if not whole or highest > _LARGEST_TABLE:
-            return _EXPONENTIAL, as_input([0.0], np.float64)
-        return _TABLE, as_input(np.exp2(np.arange(highest + 1)) - 1.0, np.float64)
+            return EXPONENTIAL, as_input([0.0], np.float64)
+        return TABLE, as_input(np.exp2(np.arange(highest + 1)) - 1.0, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -256,8 +200,19 @@ class NDCG(DCG):
         rankings.plan("ideal", self.depth(rankings.longest))
 
     def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
-        discounts = self.discounts(self.depth(rankings.longest))
-        return _by_ideal(sums, rankings, discounts, kind, table)
+        discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
+
+        def summed() -> Floats:
+            best = np.empty(rankings.n_queries)
+            inputs = rankings.ranked("ideal", len(discounts))
+            rankings.run(
+                lambda q0, q1: sum_discounted(*inputs, q0, q1, discounts, kind, table, best),
+                steps=len(inputs.labels),
+            )
+            return np.where(best > 0, best, np.nan)
+
+        key = "best", kind, table.tobytes(), discounts.tobytes()
+        return np.asarray(sums / rankings.once(key, summed))
 
     def _compute(self, rankings: Rankings) -> Floats:
         # Tied documents share a mean gain, whose rounding must not lift a perfect ranking above 1.
@@ -282,11 +237,7 @@ class ExpDCG(_GradedGain):
     formula: ClassVar[str] = "sum_{p<=k} G(r_p) * b^(p-1)"
     reference: ClassVar[str] = "Gulin et al. 2011; Lyzhin et al. 2022, eq. (13)"
     expected_ties: ClassVar[str] = DCG.expected_ties
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.b < 1:
-            raise ParameterError(f"b of expdcg must be between 0 and 1. Got {self.b:g}.")
+    shares: ClassVar[tuple[str, ...]] = ("b",)
 
     def discounts(self, depth: int) -> Floats:
         return np.asarray(self.b ** np.arange(depth))
@@ -298,7 +249,7 @@ class _BinaryGain(Binary, Discounted):
     expected_ties: ClassVar[str] = "closed form: the share of relevant documents in the tie group"
 
     def gains(self, lowest: float, highest: float, whole: bool) -> tuple[int, NDArray[Any]]:
-        return _BINARY, as_input([self.threshold], np.float64)
+        return BINARY, as_input([self.threshold], np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -317,11 +268,7 @@ class RBP(_BinaryGain):
     title: ClassVar[str] = "rank-biased precision"
     formula: ClassVar[str] = "(1 - p) * sum_{i<=k} rel_i * p^(i-1)"
     reference: ClassVar[str] = "Moffat and Zobel 2008"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.p < 1:
-            raise ParameterError(f"p of rbp must be between 0 and 1. Got {self.p:g}.")
+    shares: ClassVar[tuple[str, ...]] = ("p",)
 
     def discounts(self, depth: int) -> Floats:
         return np.asarray((1.0 - self.p) * self.p ** np.arange(depth))
@@ -335,6 +282,9 @@ class _NeedsCutoff(_BinaryGain):
                 f"{self.name} must have a cut-off: without one it does not depend on the "
                 f"ranking. Write {self.name}@10."
             )
+
+    def discounts(self, depth: int) -> Floats:
+        return np.ones(depth)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -359,14 +309,7 @@ class Precision(_NeedsCutoff):
     title: ClassVar[str] = "precision at k"
     formula: ClassVar[str] = "(relevant documents at ranks <= k) / k"
     reference: ClassVar[str] = "as trec_eval's P_k"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.norm not in ("cutoff", "documents"):
-            raise unknown_name("norm of precision", self.norm, ("cutoff", "documents"))
-
-    def discounts(self, depth: int) -> Floats:
-        return np.ones(depth)
+    words: ClassVar[dict[str, tuple[str, ...]]] = {"norm": ("cutoff", "documents")}
 
     def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
         ranks = np.full(rankings.n_queries, float(self.k or 1))
@@ -387,9 +330,6 @@ class Recall(_NeedsCutoff):
     title: ClassVar[str] = "recall at k"
     formula: ClassVar[str] = "(relevant documents at ranks <= k) / (relevant documents)"
     reference: ClassVar[str] = "as trec_eval's recall_k"
-
-    def discounts(self, depth: int) -> Floats:
-        return np.ones(depth)
 
     def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
         relevant = _total_gains(rankings, kind, table)

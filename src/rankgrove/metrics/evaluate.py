@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove._jit import as_input
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.queries import SplitQueries, make_queries
 from rankgrove.errors import DataError
@@ -127,6 +126,7 @@ def evaluate(
     split_queries: SplitQueries = "error",
     weights: ArrayLike | None = None,
     document_ids: ArrayLike | None = None,
+    document_weights: ArrayLike | None = None,
     preset: str | None = None,
     n_jobs: int | None = None,
 ) -> Evaluation:
@@ -146,6 +146,10 @@ def evaluate(
         One a query; the Dataset's own by default.
     document_ids
         For `ties=document_id`; the Dataset's own by default.
+    document_weights
+        One per document; the Dataset's own by default. `pair_accuracy` counts a pair by the product
+        of the two; every other metric is one of positions, where they have no meaning, and refuses
+        them.
     preset
         Whose policies apply where a name does not say: see `parse_metric`.
     n_jobs
@@ -156,9 +160,7 @@ def evaluate(
     mrr     0.7500     0.2500        2        0
     map     0.7500     0.2500        2        0
     """
-    if isinstance(metrics, (str, Metric)):
-        metrics = [metrics]
-    chosen = parse_metrics(metrics, preset=preset)
+    chosen = _several(metrics, preset)
     if isinstance(data, Dataset):
         if qid is not None or group is not None:
             raise DataError("qid and group must not be given with a Dataset, which has its own.")
@@ -166,47 +168,101 @@ def evaluate(
         offsets, order = data.offsets, None
         weights = data.weights if weights is None else weights
         document_ids = data.document_ids if document_ids is None else document_ids
+        if document_weights is None:
+            document_weights = data.document_weights
     else:
-        labels = _as_labels(data)
+        labels = as_floats(data, "labels", np.float32)
+        if len(labels) == 0:
+            raise DataError("labels must have at least one entry. Got none.")
         offsets, _, order = make_queries(len(labels), qid, group, split_queries)
     ids = None if document_ids is None else np.asarray(document_ids)
     if ids is not None and ids.shape != labels.shape:
         raise DataError(f"document_ids must be one a document, {len(labels)}. Got {ids.shape}.")
-    rankings = Rankings(labels, scores, offsets, document_ids=ids, n_jobs=n_jobs, order=order)
+    refused = [metric for metric in chosen if not metric.weighs_documents]
+    if document_weights is not None and refused:
+        raise DataError(
+            f"{refused[0]} must be measured without document weights: a position has none. Got "
+            f"some: leave them out, or choose pair_accuracy."
+        )
+    of_documents = _checked_weights("document_weights", document_weights, "document", len(labels))
+    rankings = Rankings(
+        labels, scores, offsets, order=order, document_ids=ids, document_weights=of_documents,
+        n_jobs=n_jobs,
+    )  # fmt: skip
     # NaN shows in the minimum, and the range is needed later anyway.
     if not np.isfinite(rankings.label_range).all():
         row = int((~np.isfinite(labels)).argmax())
         raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
-    return Evaluation(measure(rankings, chosen, _query_weights(weights, rankings.n_queries)))
+    of_queries = _checked_weights("weights", weights, "query", rankings.n_queries)
+    return Evaluation(measure(rankings, chosen, of_queries))
+
+
+def measure_dataset(
+    data: Dataset,
+    scores: ArrayLike,
+    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """As `evaluate`, of data whose document weights may be there for training.
+
+    Validation, cross-validation, tuning and comparisons measure so: metrics of positions do not
+    count document weights, where `evaluate` refuses them.
+    """
+    return Evaluation(
+        measure(Rankings.of_data(data, scores, n_jobs), _several(metrics), data.weights)
+    )
+
+
+def prepare_metrics(
+    data: Dataset, metrics: Sequence[Metric], n_jobs: int | None = None
+) -> Callable[[ArrayLike], list[float]]:
+    """The means of metrics on data whose scores come again and again, as after each tree.
+
+    They are those of `measure_dataset`, to the bit. What labels alone decide is found once: whether
+    each metric takes them and has a query to average, their range, the ideal ranking and what it is
+    worth.
+
+    >>> from rankgrove import make_web_search, parse_metric
+    >>> data = make_web_search(20, 16)
+    >>> prepare_metrics(data, [parse_metric("ndcg@10"), parse_metric("mrr")])(data.labels)
+    [1.0, 1.0]
+    """
+    rankings = Rankings.of_data(data, np.zeros(data.n_documents), n_jobs)
+
+    def values(scores: ArrayLike) -> list[float]:
+        found = measure(rankings.with_scores(scores), metrics, data.weights)
+        return [result.mean for result in found]
+
+    # Any scores show whether these data can be measured at all.
+    values(rankings.scores)
+    return values
+
+
+def _several(
+    metrics: str | Metric | Sequence[str | Metric], preset: str | None = None
+) -> list[Metric]:
+    return parse_metrics(
+        [metrics] if isinstance(metrics, (str, Metric)) else metrics, preset=preset
+    )
 
 
 def measure(
     rankings: Rankings, metrics: Sequence[Metric], weights: Floats | None
 ) -> list[MetricResult]:
-    """What each metric says of rankings that are checked."""
+    """What each metric says of rankings that are checked, by document weights if it knows them."""
     for metric in metrics:
         metric.plan(rankings)
     return [MetricResult.from_values(m, m.per_query(rankings), weights) for m in metrics]
 
 
-def _as_labels(values: ArrayLike) -> NDArray[np.float32]:
-    try:
-        labels = as_input(values, np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"labels must be numbers. Got {error}.") from None
-    if labels.ndim != 1 or len(labels) == 0:
-        raise DataError(
-            f"labels must be one-dimensional with at least one entry. Got shape {labels.shape}."
-        )
-    return labels
-
-
-def _query_weights(weights: ArrayLike | None, n_queries: int) -> NDArray[np.float64] | None:
+def _checked_weights(
+    name: str, weights: ArrayLike | None, unit: str, count: int
+) -> NDArray[np.float64] | None:
     if weights is None:
         return None
-    array = as_floats(weights, "weights", np.float64)
-    if len(array) != n_queries:
-        raise DataError(f"weights must be one a query, {n_queries}. Got {len(array)}.")
+    array = as_floats(weights, name, np.float64)
+    if len(array) != count:
+        raise DataError(f"{name} must be one a {unit}, {count}. Got {len(array)}.")
     if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise DataError("weights must be finite and 0 or more.")
+        raise DataError(f"{name} must be finite and 0 or more.")
     return array

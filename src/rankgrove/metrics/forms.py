@@ -98,30 +98,6 @@ def prepare_deltas(kind, n, x, discounts, upper, lower):
 
 
 @kernel
-def _weigh_product(own, discount, values, places, out):
-    for i in range(len(out)):
-        out[i] = (own - values[i]) * (discount - places[i])
-
-
-@kernel
-def _weigh_sign(own, values, out):
-    for i in range(len(out)):
-        out[i] = np.float64(own > values[i]) - np.float64(own < values[i])
-
-
-@kernel
-def _weigh_precision(own, above, values, below, out):
-    for i in range(len(out)):
-        out[i] = (own - values[i]) * (above + below[i])
-
-
-@kernel
-def _weigh_distance(own, discount, values, places, by_distance, out):
-    for i in range(len(out)):
-        out[i] = (own - values[i]) * (discount - places[i] + by_distance[i])
-
-
-@kernel
 def weigh_row(kind, own, discount, above, values, places, below, out):
     """Weights of the pairs of one document with all below it.
 
@@ -133,13 +109,17 @@ def weigh_row(kind, own, discount, above, values, places, below, out):
         Of those below: x, discounts, and v; or E of each distance, from 1 on.
     """
     if kind == PRODUCT:
-        _weigh_product(own, discount, values, places, out)
+        for i in range(len(out)):
+            out[i] = (own - values[i]) * (discount - places[i])
     elif kind == SIGN:
-        _weigh_sign(own, values, out)
+        for i in range(len(out)):
+            out[i] = np.float64(own > values[i]) - np.float64(own < values[i])
     elif kind == PRECISION:
-        _weigh_precision(own, above, values, below, out)
+        for i in range(len(out)):
+            out[i] = (own - values[i]) * (above + below[i])
     elif kind == DISTANCE:
-        _weigh_distance(own, discount, values, places, below, out)
+        for i in range(len(out)):
+            out[i] = (own - values[i]) * (discount - places[i] + below[i])
     else:
         between = 0.0
         passing = 1.0

@@ -1,9 +1,10 @@
 """Metrics of pairs: pair accuracy and Kendall's tau.
 
 Both count pairs of documents with different labels: concordant if the better one is ranked
-above. Counting is a merge sort of the labels in rank order, O(n log n). Both are linear in the
-number of concordant pairs, and a random order of tied documents gets half of their pairs right,
-so the expectation over ties is exactly the middle between the worst and the best order.
+above. Counting goes down the ranks with a Fenwick tree of the grades above, O(n log n). Both are
+linear in the number of concordant pairs, and a random order of tied documents gets half of their
+pairs right, so the expectation over ties is exactly the middle between the worst and the best
+order.
 """
 
 from __future__ import annotations
@@ -14,67 +15,70 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import kernel
+from rankgrove._jit import as_input, kernel
+from rankgrove._jit.ranking import longest_query
 from rankgrove.metrics.base import Floats, Metric, Rankings, one_query
 from rankgrove.metrics.forms import PAIRS, Form
 
 
 @kernel
-def _count_discordant(values, n, spare):
-    """Pairs i < j with values[i] < values[j]; sorts the first n values, highest first."""
-    count = 0
-    width = 1
-    while width < n:
-        for lo in range(0, n, 2 * width):
-            mid = min(lo + width, n)
-            hi = min(lo + 2 * width, n)
-            i = lo
-            j = mid
-            for at in range(lo, hi):
-                if j >= hi or (i < mid and values[i] >= values[j]):
-                    spare[at] = values[i]
-                    i += 1
-                else:
-                    spare[at] = values[j]
-                    j += 1
-                    count += mid - i
-        for at in range(n):
-            values[at] = spare[at]
-        width *= 2
-    return count
+def _seen_below(tree, grade):
+    """What a Fenwick tree has seen of the grades below `grade`."""
+    total = tree[0]
+    while grade > 0:
+        total += tree[grade]
+        grade -= grade & -grade
+    return total
 
 
 @kernel
-def count_pairs(ranked, starts, first, last, out_pairs, out_discordant):
-    """For queries first to last: pairs with different labels, and those in the wrong order."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, starts[q + 1] - starts[q])
-    values = np.empty(longest, np.float32)
-    spare = np.empty(longest, np.float32)
+def _see(tree, grade, amount):
+    """Add to what a Fenwick tree has seen of a grade; its first entry stays 0."""
+    at = grade + 1
+    while at < len(tree):
+        tree[at] += amount
+        at += at & -at
+
+
+@kernel
+def _number_grades(labels, out):
+    """The labels of one query as dense ranks 0, 1, …; returns how many there are."""
+    order = np.argsort(labels)
+    grade = 0
+    for i in range(len(labels)):
+        if i > 0 and labels[order[i]] != labels[order[i - 1]]:
+            grade += 1
+        out[order[i]] = grade
+    return grade + 1
+
+
+@kernel
+def count_pairs(ranked, weights, starts, first, last, out_pairs, out_discordant):
+    """For queries first to last: pairs with different labels, and those in the wrong order.
+
+    `weights` are none, or one per document in rank order: a pair counts the product of the two.
+    """
+    longest = longest_query(starts, first, last)
+    grades = np.empty(longest, np.int64)
+    worse, better = np.empty(longest + 1), np.empty(longest + 1)
     for q in range(first, last):
         lo = starts[q]
         n = starts[q + 1] - lo
+        n_grades = _number_grades(ranked[lo : lo + n], grades)
+        # What has been seen of each grade, from the worst and from the best: a sum of no grades
+        # is 0, with no rounding.
+        from_worst, from_best = worse[: n_grades + 1], better[: n_grades + 1]
+        from_worst[:], from_best[:] = 0.0, 0.0
+        discordant, concordant = 0.0, 0.0
         for i in range(n):
-            values[i] = ranked[lo + i]
-        out_discordant[q] = _count_discordant(values, n, spare)
-        same = 0
-        start = 0
-        for i in range(1, n + 1):
-            if i == n or values[i] != values[start]:
-                same += (i - start) * (i - start - 1) // 2
-                start = i
-        out_pairs[q] = n * (n - 1) // 2 - same
-
-
-@kernel
-def _seen_below(tree, grade):
-    """How many grades below `grade` a Fenwick tree has seen."""
-    count = 0
-    while grade > 0:
-        count += tree[grade]
-        grade -= grade & -grade
-    return count
+            weight = weights[lo + i] if len(weights) else 1.0
+            grade, from_top = grades[i], n_grades - 1 - grades[i]
+            discordant += weight * _seen_below(from_worst, grade)
+            concordant += weight * _seen_below(from_best, from_top)
+            _see(from_worst, grade, weight)
+            _see(from_best, from_top, weight)
+        out_pairs[q] = discordant + concordant
+        out_discordant[q] = discordant
 
 
 @kernel
@@ -97,10 +101,18 @@ def sweep_pairs(grades, rank_a, n_grades, out):
         out[rank_b] = 2 * (own + (below_b - above_b) - (below_a - above_a))
         above_a += grade_b > grade_a
         below_a += grade_b < grade_a
-        at = grade_b + 1
-        while at <= n_grades:
-            tree[at] += 1
-            at += at & -at
+        _see(tree, grade_b, 1)
+
+
+def _counts(
+    rankings: Rankings, ranked: NDArray[np.float32], weights: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """The pairs of each query, NaN if there are none, and the discordant ones."""
+    pairs, discordant = np.empty(rankings.n_queries), np.empty(rankings.n_queries)
+    inputs = ranked, as_input([] if weights is None else weights, np.float64), rankings.offsets
+    rankings.run(lambda q0, q1: count_pairs(*inputs, q0, q1, pairs, discordant))
+    pairs[pairs == 0] = np.nan
+    return pairs, discordant
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -122,17 +134,17 @@ class _Pairs(Metric):
         if self.ties == "expected":
             worst = replace(self, ties="worst")._compute(rankings)
             return (worst + replace(self, ties="best")._compute(rankings)) / 2
-        ranked, starts = rankings.ranked(self.ties, rankings.longest)
-        pairs = np.empty(rankings.n_queries)
-        discordant = np.empty(rankings.n_queries)
-        rankings.run(lambda q0, q1: count_pairs(ranked, starts, q0, q1, pairs, discordant))
-        pairs[pairs == 0] = np.nan
-        return self._from_counts(pairs, discordant, np.diff(rankings.offsets).astype(float))
+        sizes = np.diff(rankings.offsets).astype(float)
+        if self.weighs_documents and rankings.document_weights is not None:
+            order = rankings.order(self.ties)
+            labels = as_input(rankings.labels[order], np.float32)
+            counts = _counts(rankings, labels, rankings.document_weights[order])
+            return self._from_counts(*counts, sizes)
+        labels = rankings.ranked(self.ties, rankings.longest).labels
+        return self._from_counts(*_counts(rankings, labels), sizes)
 
     def form(self, rankings: Rankings) -> Form:
-        pairs, discordant = np.empty(rankings.n_queries), np.empty(rankings.n_queries)
-        count_pairs(rankings.labels, rankings.offsets, 0, rankings.n_queries, pairs, discordant)
-        pairs[pairs == 0] = np.nan
+        pairs, _ = _counts(rankings, rankings.labels)
         values, longest = rankings.labels.astype(np.float64), rankings.longest
         # The step from one discount to the next is 1 everywhere.
         steps = np.arange(float(longest), 0.0, -1.0)
@@ -154,6 +166,10 @@ class _Pairs(Metric):
 class PairAccuracy(_Pairs):
     """The share of pairs with different labels that are ranked in the right order.
 
+    With weights of documents a pair counts the product of the two, as in the forces of pairs: the
+    sum of w_i w_j over pairs with label i > label j and i ranked above j, divided by that over all
+    pairs with label i > label j. A query whose pairs all count 0 is empty.
+
     >>> print(PairAccuracy(ties="expected"))
     pair_accuracy(ties=expected)
     """
@@ -162,6 +178,7 @@ class PairAccuracy(_Pairs):
     title: ClassVar[str] = "pair accuracy"
     formula: ClassVar[str] = "concordant / (pairs with different labels)"
     reference: ClassVar[str] = "as CatBoost's PairAccuracy without weights"
+    weighs_documents: ClassVar[bool] = True
 
     def _from_counts(self, pairs: Floats, discordant: Floats, sizes: Floats) -> Floats:
         return np.asarray((pairs - discordant) / pairs)

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from rankgrove._jit import kernel
+from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 
 Ties = Literal["worst", "best", "stable", "expected", "document_id"]
 TIES: tuple[str, ...] = get_args(Ties)
@@ -30,109 +31,17 @@ TIE_SIGN = {"worst": -1.0, "best": 1.0, "stable": 0.0, "document_id": 0.0}
 # (measured from 50 to 10,000 documents a query).
 _SELECT_RATIO = 4
 
-# Runs of this length are ranked by counting, n / 8 vector steps a document, and then merged.
-_RUN = 128
-
 
 @kernel
-def _sort_tied_labels(labels, lo, hi, sign):
-    """Heapsort labels[lo:hi] so that the larger sign * label comes first."""
-    n = hi - lo
-    start = n // 2
-    end = n
-    while end > 1:
-        if start > 0:
-            start -= 1
-        else:
-            end -= 1
-            labels[lo], labels[lo + end] = labels[lo + end], labels[lo]
-        parent = start
-        label = labels[lo + parent]
-        while 2 * parent + 1 < end:
-            child = 2 * parent + 1
-            if child + 1 < end and sign * labels[lo + child + 1] < sign * labels[lo + child]:
-                child += 1
-            if sign * labels[lo + child] >= sign * label:
-                break
-            labels[lo + parent] = labels[lo + child]
-            parent = child
-        labels[lo + parent] = label
-
-
-@kernel
-def _rank_run(scores, labels, used, out_scores, out_labels):
-    """Rank one run, stable, by counting for each document the documents with a higher score."""
+def _sort_ties(scores, labels, sign):
+    """Sort the labels of each run of equal scores: the larger sign * label comes first."""
     n = len(scores)
-    for i in range(n):
-        used[i] = 0
-    for i in range(n):
-        score = scores[i]
-        above = 0
-        for j in range(n):
-            above += scores[j] > score
-        at = above + used[above]
-        used[above] += 1
-        out_scores[at] = score
-        out_labels[at] = labels[i]
-
-
-@kernel
-def _merge(scores, labels, mid, out_scores, out_labels):
-    """Merge two ranked runs; an equal element of the left run stays first."""
-    n = len(scores)
-    i = 0
-    j = mid
-    at = 0
-    while i < mid and j < n:
-        right = scores[j] > scores[i]
-        source = j if right else i
-        out_scores[at] = scores[source]
-        out_labels[at] = labels[source]
-        j += right
-        i += not right
-        at += 1
-    while i < mid:
-        out_scores[at] = scores[i]
-        out_labels[at] = labels[i]
-        i += 1
-        at += 1
-    while j < n:
-        out_scores[at] = scores[j]
-        out_labels[at] = labels[j]
-        j += 1
-        at += 1
-
-
-@kernel
-def _rank_query(scores, labels, sign, used, work_scores, work_labels):
-    """Rank one query; the result stands in row 0 or 1 of the work arrays, which is returned."""
-    n = len(scores)
-    for lo in range(0, n, _RUN):
-        hi = min(lo + _RUN, n)
-        _rank_run(scores[lo:hi], labels[lo:hi], used, work_scores[0, lo:hi], work_labels[0, lo:hi])
-    row = 0
-    width = _RUN
-    while width < n:
-        for lo in range(0, n, 2 * width):
-            mid = min(width, n - lo)
-            hi = min(lo + 2 * width, n)
-            _merge(
-                work_scores[row, lo:hi],
-                work_labels[row, lo:hi],
-                mid,
-                work_scores[1 - row, lo:hi],
-                work_labels[1 - row, lo:hi],
-            )
-        row = 1 - row
-        width *= 2
-    if sign != 0.0:
-        start = 0
-        for i in range(1, n + 1):
-            if i == n or work_scores[row, i] != work_scores[row, start]:
-                if i - start > 1:
-                    _sort_tied_labels(work_labels[row], start, i, sign)
-                start = i
-    return row
+    start = 0
+    for i in range(1, n + 1):
+        if i == n or scores[i] != scores[start]:
+            if i - start > 1:
+                labels[start:i] = sign * np.sort(sign * labels[start:i])[::-1]
+            start = i
 
 
 @kernel
@@ -167,14 +76,6 @@ def _keep_candidates(scores, labels, depth, peaks, out_scores, out_labels):
 
 
 @kernel
-def _longest(offsets, first, last):
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest
-
-
-@kernel
 def all_whole(values):
     """Whether all values are whole numbers; without a branch, so that it is vectorised."""
     fractions = 0
@@ -189,13 +90,12 @@ def rank_labels(labels, scores, offsets, first, last, depth, sign, starts, out):
 
     Query q goes to out[starts[q]:starts[q + 1]], the smaller of its length and depth.
     """
-    longest = _longest(offsets, first, last)
-    used = np.empty(_RUN, np.int64)
+    longest = longest_query(offsets, first, last)
+    used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
     peaks = np.empty(longest, np.float64)
     kept_scores = np.empty(longest, np.float64)
     kept_labels = np.empty(longest, np.float32)
-    work_scores = np.empty((2, longest), np.float64)
-    work_labels = np.empty((2, longest), np.float32)
+    ranked_labels = np.empty(longest, np.float32)
     for q in range(first, last):
         lo = offsets[q]
         hi = offsets[q + 1]
@@ -207,10 +107,14 @@ def rank_labels(labels, scores, offsets, first, last, depth, sign, starts, out):
             n = hi - lo
             kept_scores[:n] = scores[lo:hi]
             kept_labels[:n] = labels[lo:hi]
-        row = _rank_query(kept_scores[:n], kept_labels[:n], sign, used, work_scores, work_labels)
+        row = rank_query(kept_scores[:n], used, room, ranked_scores, ranked_idx)
+        for i in range(n):
+            ranked_labels[i] = kept_labels[ranked_idx[row, i]]
+        if sign != 0.0:
+            _sort_ties(ranked_scores[row, :n], ranked_labels, sign)
         start = starts[q]
         for i in range(starts[q + 1] - start):
-            out[start + i] = work_labels[row, i]
+            out[start + i] = ranked_labels[i]
 
 
 @kernel
@@ -243,19 +147,14 @@ def rank_groups(labels, scores, offsets, first, last, out, out_end):
 
     `out_end[lo + i]` counts from the start of the query and excludes the end.
     """
-    longest = _longest(offsets, first, last)
-    used = np.empty(_RUN, np.int64)
-    work_scores = np.empty((2, longest), np.float64)
-    work_labels = np.empty((2, longest), np.float32)
+    used, room, ranked, idx = ranking_scratch(longest_query(offsets, first, last))
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
-        row = _rank_query(
-            scores[lo : lo + n], labels[lo : lo + n], 0.0, used, work_scores, work_labels
-        )
+        row = rank_query(scores[lo : lo + n], used, room, ranked, idx)
         end = n
         for i in range(n - 1, -1, -1):
-            if i + 1 < n and work_scores[row, i] != work_scores[row, i + 1]:
+            if i + 1 < n and ranked[row, i] != ranked[row, i + 1]:
                 end = i + 1
-            out[lo + i] = work_labels[row, i]
+            out[lo + i] = labels[lo + idx[row, i]]
             out_end[lo + i] = end

@@ -15,7 +15,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.model import explain
 from rankgrove.model.files import (
@@ -212,7 +212,7 @@ class ScoringModel(ABC):
 
         def measure(shuffled: Features) -> float:
             scores = self._score(shuffled, base, None, n_jobs)
-            return evaluate(data, scores, chosen, n_jobs=n_jobs)[str(chosen)]
+            return measure_dataset(data, scores, chosen, n_jobs=n_jobs)[str(chosen)]
 
         baseline, drops = shuffled_drops(features, self.used_features(), measure, repeats, seed)
         return PermutationImportance(

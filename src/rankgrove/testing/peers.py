@@ -17,7 +17,7 @@ import numpy as np
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import need_extra, unknown_name
 from rankgrove.metrics.base import Floats
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 
 
 class Peer(NamedTuple):
@@ -176,7 +176,7 @@ class Watch(NamedTuple):
 
 def metric_of_scores(data: Dataset, metric: str) -> Callable[[Any], float]:
     """A metric on these documents, a function of their scores."""
-    return lambda scores: evaluate(data, np.asarray(scores, float), metric, n_jobs=1)[metric]
+    return lambda scores: measure_dataset(data, np.asarray(scores, float), metric, n_jobs=1)[metric]
 
 
 class Fitted(NamedTuple):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Metric
-from rankgrove.metrics.prepared import PreparedMetrics
+from rankgrove.metrics.evaluate import prepare_metrics
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class MetricMeasures:
         self.names = list(self._metrics)
 
     def prepare(self, set_name: str, data: Dataset, n_jobs: int | None) -> Prepared:
-        return PreparedMetrics(data, list(self._metrics.values()), n_jobs).values
+        return prepare_metrics(data, list(self._metrics.values()), n_jobs)
 
 
 class LossMeasure:
@@ -71,10 +71,7 @@ class LossMeasure:
     higher_is_better = False
 
     def __init__(
-        self,
-        name: str,
-        function: Callable[[Floats, Floats], float],
-        targets: Mapping[str, Floats],
+        self, name: str, function: Callable[[Floats, Floats], float], targets: Mapping[str, Floats]
     ) -> None:
         self.names, self._function, self._targets = [name], function, targets
 

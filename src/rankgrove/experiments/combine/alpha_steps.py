@@ -69,6 +69,11 @@ class TwoRankers:
     def __init__(
         self, data: Dataset, first: Floats, second: Floats, metric: Metric, n_jobs: int | None
     ) -> None:
+        if metric.weighs_documents and data.document_weights is not None:
+            raise DataError(
+                f"rankers must be combined for {metric} without document weights, which the search "
+                f"for the best weights of rankers does not count. Got some: leave them out."
+            )
         self.data, self.first, self.second = data, first, second
         self.metric, self.n_jobs = metric, n_jobs
         self.sizes = np.diff(data.offsets)

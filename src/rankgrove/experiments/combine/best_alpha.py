@@ -19,7 +19,7 @@ from rankgrove.experiments.combine.alpha_steps import Steps, TwoRankers, near, s
 from rankgrove.experiments.combine.alpha_sweep import running_sums
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats
-from rankgrove.metrics.evaluate import MetricResult, evaluate
+from rankgrove.metrics.evaluate import MetricResult, measure_dataset
 
 # Values that differ by less than this are equal but for rounding.
 ROUNDING = 1e-12
@@ -157,5 +157,5 @@ class _Gaps:
 
 
 def _result(two: TwoRankers, alpha: float) -> MetricResult:
-    table = evaluate(two.data, two.scores(float(alpha)), two.metric, n_jobs=two.n_jobs)
+    table = measure_dataset(two.data, two.scores(float(alpha)), two.metric, n_jobs=two.n_jobs)
     return table.results[str(two.metric)]

@@ -28,7 +28,7 @@ from rankgrove.experiments.combine.best_alpha import ROUNDING, find_best_alpha
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.experiments.combine.linear import fit_linear
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.base import ScoringModel
 from rankgrove.model.combined import CombinedModel, weigh_models
@@ -312,7 +312,7 @@ def _one_of(
 
 
 def _measure(data: Dataset, scores: Floats, metric: Metric, n_jobs: int | None) -> float:
-    return evaluate(data, scores, metric, n_jobs=n_jobs)[str(metric)]
+    return measure_dataset(data, scores, metric, n_jobs=n_jobs)[str(metric)]
 
 
 def _check_data(data: Any) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.objectives.base import Forces
 from rankgrove.objectives.registry import make_objective
 
@@ -50,7 +50,7 @@ def fit_linear(
         raw = weights / units
         total, size = raw.sum(), np.abs(raw).sum()
         raw /= total if total > _SMALL_SUM * size else size
-        reached = evaluate(data, raw @ scores, metric, n_jobs=n_jobs)[str(metric)]
+        reached = measure_dataset(data, raw @ scores, metric, n_jobs=n_jobs)[str(metric)]
         if reached > value:
             best, value = raw, reached
     return best, value

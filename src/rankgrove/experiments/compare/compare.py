@@ -25,7 +25,7 @@ from rankgrove.experiments.compare.measured import Measured, naming
 from rankgrove.experiments.compare.significance import check_one_of
 from rankgrove.experiments.compare.slices import Slices, make_slicings
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import DEFAULT_METRICS, evaluate
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
@@ -103,7 +103,7 @@ def compare(
     scores = score_candidates(data, candidates, n_jobs)
     values: dict[str, dict[str, Floats]] = {str(metric): {} for metric in chosen}
     for name, own in scores.items():
-        measured = evaluate(data, own, chosen, n_jobs=n_jobs)
+        measured = measure_dataset(data, own, chosen, n_jobs=n_jobs)
         for metric, of in values.items():
             of[name] = measured.per_query(metric)
     ids, query_weights = data.query_ids, data.weights

@@ -24,7 +24,7 @@ from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.compare import score_candidates
 from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, evaluate
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
@@ -238,7 +238,7 @@ def generalisation_gap(
     rows = []
     for name in loaded:
         tabled = [
-            evaluate(data, scores[part][name], chosen, n_jobs=n_jobs)
+            measure_dataset(data, scores[part][name], chosen, n_jobs=n_jobs)
             for part, data in parts.items()
         ]
         rows += [
@@ -334,7 +334,7 @@ def _curves(
     means: dict[str, dict[str, list[float]]] = {str(m): {p: [] for p in parts} for m in metrics}
     for part, data in parts.items():
         for scores in prefix_scores(model, data, points, n_jobs):
-            table = evaluate(data, scores, metrics, n_jobs=n_jobs)
+            table = measure_dataset(data, scores, metrics, n_jobs=n_jobs)
             for metric, mean in table.items():
                 means[metric][part].append(mean)
     return {metric: LearningCurve(points, **by_part) for metric, by_part in means.items()}

@@ -51,7 +51,7 @@ from rankgrove.experiments.tune.spaces import Space, default_space
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna, open_study
 from rankgrove.experiments.tune.tune import tune
 from rankgrove.metrics.base import Floats
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.testing.peers import Watch, fit_peer, metric_of_scores, peer_settings
 
 # Raised when cells are computed in another way than before.
@@ -262,7 +262,7 @@ class _Run:
         start = time.process_time()
         best, fitted = self._tune_ours() if self.cell.tool == "rankgrove" else self._tune_peer()
         measured = {
-            part: evaluate(data, fitted.predict(data), self.metric, n_jobs=self.plan.n_jobs)
+            part: measure_dataset(data, fitted.predict(data), self.metric, n_jobs=self.plan.n_jobs)
             for part, data in (("train", self.split.train), ("test", self.split.test))
         }
         values = measured["test"].per_query(self.metric)

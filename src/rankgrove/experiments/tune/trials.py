@@ -20,7 +20,7 @@ from rankgrove.experiments.registry import start_run
 from rankgrove.experiments.tune.spaces import Choices, Range, Space, as_drawn, from_drawn
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna
 from rankgrove.metrics.base import Metric
-from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.training.run import Run
 from rankgrove.training.trainer import TREES, DivergedError, Unit, unit_of
 
@@ -180,7 +180,7 @@ def make_parts(
     for name, training, held_out in pairs:
         try:
             # Any scores show which queries count.
-            values = evaluate(held_out, np.zeros(held_out.n_documents), metric).per_query(
+            values = measure_dataset(held_out, np.zeros(held_out.n_documents), metric).per_query(
                 str(metric)
             )
         except DataError as error:
@@ -225,7 +225,7 @@ def _mean_value(parts: Sequence[Part], values: Sequence[float]) -> float:
 
 def _value_of_nothing(part: Part, parameters: AnyParameters) -> float:
     metric = parameters.metrics()[0]
-    return evaluate(part.valid, np.zeros(part.valid.n_documents), metric)[str(metric)]
+    return measure_dataset(part.valid, np.zeros(part.valid.n_documents), metric)[str(metric)]
 
 
 @dataclass(frozen=True)
