@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit import as_input, chunk_queries
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.metrics.base import Metric
 from rankgrove.rules import check_options
 
 Floats = NDArray[np.float64]
+Leaves = NDArray[np.int32]
 
 # The square of this is finite: a bound of what is squared.
 LARGEST = 1e150
@@ -40,9 +42,7 @@ class Forces(ABC):
             OUT: the second derivative that goes with it, 0 or more.
         """
 
-    def cross_leaf_curvatures(
-        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
-    ) -> Floats:
+    def cross_leaf_curvatures(self, scores: Floats, iteration: int, leaves: Leaves) -> Floats:
         """The curvatures of `compute`, but of pairs only whose documents are in different leaves.
 
         Parameters
@@ -55,6 +55,33 @@ class Forces(ABC):
     def cost(self, scores: Floats) -> Floats | None:
         """The cost of each query, with its weight; None where forces are not those of one cost."""
         return None
+
+
+class ForcesOfPairs(Forces):
+    """Forces of pairs, of which curvatures may leave out those within a leaf."""
+
+    @abstractmethod
+    def _push(
+        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
+    ) -> None:
+        """As `compute`; leaves are none, or those of `cross_leaf_curvatures`."""
+
+    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
+        no_leaves = as_input([], np.int32)
+        self._push(as_input(scores, np.float64), iteration, no_leaves, forces, curvatures)
+
+    def cross_leaf_curvatures(self, scores: Floats, iteration: int, leaves: Leaves) -> Floats:
+        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
+        inputs = as_input(scores, np.float64), iteration, as_input(leaves, np.int32)
+        self._push(*inputs, forces, curvatures)
+        return curvatures
+
+
+def chunks_of(data: Dataset, most_documents: int) -> list[int]:
+    """The bounds of chunks of queries: of small data 8, so that threads end at about once."""
+    step = min(most_documents, data.n_documents // 8 + 1)
+    bounds: list[int] = chunk_queries(data.offsets, step).tolist()
+    return bounds
 
 
 @dataclass(frozen=True, kw_only=True)

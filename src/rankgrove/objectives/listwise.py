@@ -7,33 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 from rankgrove._jit.elementary import exponentials
 from rankgrove._jit.hashing import mix, share_of
+from rankgrove._jit.ranking import longest_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.objectives.base import LARGEST, Floats, refuse_document_weights
-from rankgrove.objectives.targets import Targeted
+from rankgrove.objectives.targets import Pulled, Targeted
 from rankgrove.rules import option
 
 # The losses of the kernel.
 _CENTRED, _SOFTMAX, _SAMPLED, _PERMUTATION = range(4)
-
-
-@kernel
-def _centre(weight, forces):
-    """Take the mean from the forces of a query."""
-    mean = 0.0
-    for i in range(len(forces)):
-        mean += forces[i]
-    mean /= len(forces)
-    for i in range(len(forces)):
-        forces[i] = weight * (forces[i] - mean)
 
 
 @kernel
@@ -111,9 +101,7 @@ def push_lists(
     loss, scores, targets, offsets, weights, first, last, sigma, key, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last; `targets` are one per document."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
+    longest = longest_query(offsets, first, last)
     bits = np.empty(longest, np.int64)
     powers = bits.view(np.float64)
     work = np.empty((2, longest))
@@ -124,10 +112,14 @@ def push_lists(
         own, wanted = scores[lo:hi], targets[lo:hi]
         forces, curvatures = out_forces[lo:hi], out_curvatures[lo:hi]
         if loss == _CENTRED:
+            mean = 0.0
             for i in range(n):
                 forces[i] = wanted[i] - own[i]
+                mean += forces[i]
+            mean /= n
+            for i in range(n):
+                forces[i] = weight * (forces[i] - mean)
                 curvatures[i] = weight
-            _centre(weight, forces)
             continue
         chances, terms = work[0, :n], work[1, :n]
         _softmax(own, sigma, bits, powers, terms, chances)
@@ -174,36 +166,20 @@ class QueryRMSE(_Listwise):
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 4.1"
     loss: ClassVar[int] = _CENTRED
 
-    def targets(self, data: Dataset) -> Floats:
-        return data.labels.astype(np.float64)
+    def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
+        rest = _centred(pulled.targets - scores, pulled)
+        return np.asarray(pulled.weights * rest**2 / 2)
 
-    def document_costs(
-        self,
-        scores: Floats,
-        targets: Floats,
-        offsets: NDArray[np.int64],
-        document_weights: Floats,
-    ) -> Floats | None:
-        rest = _centred(targets - scores, offsets, document_weights)
-        return np.asarray(document_weights * rest**2 / 2)
-
-    def weigh_forces(
-        self,
-        document_weights: Floats,
-        offsets: NDArray[np.int64],
-        forces: Floats,
-        curvatures: Floats,
-    ) -> None:
-        forces[:] = _centred(forces, offsets, document_weights)
-        super().weigh_forces(document_weights, offsets, forces, curvatures)
+    def weigh_forces(self, pulled: Pulled, forces: Floats, curvatures: Floats) -> None:
+        forces[:] = _centred(forces, pulled)
+        super().weigh_forces(pulled, forces, curvatures)
 
 
-def _centred(values: Floats, offsets: NDArray[np.int64], document_weights: Floats) -> Floats:
+def _centred(values: Floats, pulled: Pulled) -> Floats:
     """What is left of values without their weighted mean in each query."""
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    totals = np.add.reduceat(document_weights, starts)
-    means = np.add.reduceat(document_weights * values, starts) / np.where(totals > 0, totals, 1.0)
-    return np.asarray(values - np.repeat(means, sizes))
+    totals = pulled.reduce(np.add, pulled.weights)
+    means = pulled.reduce(np.add, pulled.weights * values) / np.where(totals > 0, totals, 1.0)
+    return np.asarray(values - pulled.spread(means))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,38 +203,20 @@ class Softmax(_Listwise):
     formula: ClassVar[str] = "-sum_i r_i * log(e^(sigma z_i) / sum_j e^(sigma z_j))"
     reference: ClassVar[str] = "Bruch et al. 2019; CatBoost's QuerySoftMax"
     loss: ClassVar[int] = _SOFTMAX
+    weighs_targets: ClassVar[bool] = True
 
     def targets(self, data: Dataset) -> Floats:
         if data.labels.min() < 0:
             raise DataError(
                 f"labels of softmax must be 0 or more. Got {float(data.labels.min()):g}."
             )
-        return data.labels.astype(np.float64)
+        return super().targets(data)
 
-    def document_costs(
-        self,
-        scores: Floats,
-        targets: Floats,
-        offsets: NDArray[np.int64],
-        document_weights: Floats,
-    ) -> Floats | None:
-        starts, sizes = offsets[:-1], np.diff(offsets)
+    def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
         own = self.sigma * scores
-        own = own - np.repeat(np.maximum.reduceat(own, starts), sizes)
-        logs = own - np.repeat(np.log(np.add.reduceat(np.exp(own), starts)), sizes)
-        return np.asarray(-targets * logs)
-
-    def weigh_targets(self, targets: Floats, document_weights: Floats) -> Floats:
-        return targets * document_weights
-
-    def weigh_forces(
-        self,
-        document_weights: Floats,
-        offsets: NDArray[np.int64],
-        forces: Floats,
-        curvatures: Floats,
-    ) -> None:
-        """The targets have the weights already."""
+        own = own - pulled.spread(pulled.reduce(np.maximum, own))
+        logs = own - pulled.spread(np.log(pulled.reduce(np.add, np.exp(own))))
+        return np.asarray(-pulled.targets * logs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,18 +271,12 @@ class ListMLE(_Listwise):
 
     def targets(self, data: Dataset) -> Floats:
         refuse_document_weights(self, data)
-        return data.labels.astype(np.float64)
+        return super().targets(data)
 
-    def document_costs(
-        self,
-        scores: Floats,
-        targets: Floats,
-        offsets: NDArray[np.int64],
-        document_weights: Floats,
-    ) -> Floats | None:
+    def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
         costs = np.zeros(len(scores))
-        for lo, hi in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-            labels, own = targets[lo:hi], self.sigma * scores[lo:hi]
+        for lo, hi in pairwise(pulled.offsets.tolist()):
+            labels, own = pulled.targets[lo:hi], self.sigma * scores[lo:hi]
             order = np.argsort(labels, kind="stable")
             totals = np.logaddexp.accumulate(own[order])
             ends = np.searchsorted(labels[order], labels, side="right") - 1
@@ -354,7 +306,7 @@ class XENDCG(_Listwise):
 
     def targets(self, data: Dataset) -> Floats:
         refuse_document_weights(self, data)
-        labels = data.labels.astype(np.float64)
+        labels = super().targets(data)
         if labels.min() < 0 or labels.max() > 1000:
             raise DataError(
                 f"labels of xendcg must be from 0 to 1000. Got {labels.min():g} to "

@@ -27,7 +27,7 @@ from rankgrove._jit.elementary import (
     subtract,
     sum_lanes,
 )
-from rankgrove._jit.ranking import RUN, rank_query
+from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.metrics.forms import DISTANCE, prepare_deltas, weigh_row
 from rankgrove.objectives.neighbours import (
     CURVATURES,
@@ -118,16 +118,9 @@ def _push_rows(
             for i in range(lo, n):
                 weights[i] *= of_documents[rank_a] * of_documents[i]
         _push_row(
-            score,
-            1.0 / exponents[rank_a],
-            near,
-            slope,
-            scores[row],
-            exponents[row],
-            weights[row],
-            row_forces[row],
-            row_curvatures[row],
-        )
+            score, 1.0 / exponents[rank_a], near, slope, scores[row], exponents[row], weights[row],
+            row_forces[row], row_curvatures[row]
+        )  # fmt: skip
         if len(leaves):
             for i in range(lo, n):
                 same = leaves[i] == leaves[rank_a]
@@ -162,19 +155,19 @@ def _push_ranking(
             kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers,
             work
         )  # fmt: skip
-    if neighbours is not None:
-        return push_neighbours(
-            kind, n, depth, neighbours[0], neighbours[1], sigma, near, slope, discounts, weighed,
-            leaves, bits, powers, work
-        )  # fmt: skip
-    if sigma * apart <= _MOVE_REFERENCE:
-        return _push_rows(
-            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers,
-            work
-        )  # fmt: skip
-    # Every exponent by itself: none is too large. (1 as it stands would compile the kernel anew.)
+    if neighbours is None:
+        # (1 as it stands would compile the kernel below anew.)
+        nearest, furthest = np.int64(1), n
+        if sigma * apart <= _MOVE_REFERENCE:
+            return _push_rows(
+                kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits,
+                powers, work
+            )  # fmt: skip
+    else:
+        nearest, furthest = neighbours
+    # Every exponent by itself: none is too large.
     return push_neighbours(
-        kind, n, depth, np.int64(1), n, sigma, near, slope, discounts, weighed, leaves, bits,
+        kind, n, depth, nearest, furthest, sigma, near, slope, discounts, weighed, leaves, bits,
         powers, work
     )  # fmt: skip
 
@@ -211,13 +204,8 @@ def push_queries(
     leaves
         Empty, or one a document: see `push_neighbours`.
     """
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    used = np.empty(RUN, np.int64)
-    room = np.empty((2, RUN), np.int16)
-    ranked_scores = np.empty((2, longest), np.float64)
-    ranked_idx = np.empty((2, longest), np.int64)
+    longest = longest_query(offsets, first, last)
+    used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
     bits = np.empty(longest + LANES, np.int64)
     powers = bits.view(np.float64)
     work = np.empty((N_WORK_ROWS, longest + LANES), np.float64)
@@ -239,18 +227,17 @@ def push_queries(
             rounds = draws.permutations
         size = 0.0
         for turn in range(rounds):
-            if draws is None:
-                side = rank_query(own[:n], used, room, ranked_scores, ranked_idx)
-            else:
-                draw_scores(draws, q * rounds + turn, own[:n], bits, powers, drawn[:n])
-                side = rank_query(drawn[:n], used, room, ranked_scores, ranked_idx)
+            ranked_by, compared = own[:n], own[:n]
+            if draws is not None:
+                ranked_by = drawn[:n]
+                draw_scores(draws, q * rounds + turn, own[:n], bits, powers, ranked_by)
+                if draws.in_margin:
+                    compared = ranked_by
+                    apart = _range_of(compared)
+            side = rank_query(ranked_by, used, room, ranked_scores, ranked_idx)
             idx = ranked_idx[side]
             for i in range(n):
-                work[SCORES, i] = min(max(own[idx[i]], -LARGEST), LARGEST)
-            if draws is not None and draws.in_margin:
-                apart = _range_of(drawn[:n])
-                for i in range(n):
-                    work[SCORES, i] = min(max(drawn[idx[i]], -LARGEST), LARGEST)
+                work[SCORES, i] = min(max(compared[idx[i]], -LARGEST), LARGEST)
             # What pairs are divided by: near + slope * the distance of their scores.
             near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
             for i in range(n):

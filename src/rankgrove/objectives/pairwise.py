@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, chunk_queries, run_chunks
+from rankgrove._jit import as_input, run_queries
 from rankgrove._jit.elementary import LANES, NOISES
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
@@ -24,7 +24,15 @@ from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.forms import PAIRS, Form
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective
+from rankgrove.objectives.base import (
+    LARGEST,
+    Floats,
+    Forces,
+    ForcesOfPairs,
+    Leaves,
+    Objective,
+    chunks_of,
+)
 from rankgrove.objectives.neighbours import Draws
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.plain_pairs import push_plain, sum_pair_costs
@@ -40,8 +48,7 @@ Weighting = Literal["swap_delta", "ndcg_loss2", "ndcg_loss2++"]
 # metric has no cut-off, none for one that leaves pairs enough, some ranks more for a smaller one.
 _TRUNCATION, _LARGE_CUTOFF, _BELOW_CUTOFF = 30, 10, 20
 
-# Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs. Small
-# data are cut into 8 chunks, so that threads end at about the same time.
+# Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs.
 _CHUNK_DOCUMENTS = 1 << 13
 
 # Some 0.3 ms of work: as long as it takes to hand out the chunks and to wait for them.
@@ -169,17 +176,13 @@ class Pairwise(Objective):
 
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         metric = self._weighs_by
-        rankings = Rankings(
-            data.labels, data.labels, data.offsets, document_ids=data.document_ids, n_jobs=n_jobs
-        )
+        rankings = Rankings.of_data(data, data.labels, n_jobs)
         form = self._weigh(metric, rankings)
         # With noise there are no ties, and where every pair counts the same no ranks.
         ranks_count = not (self.is_random or (metric is None and self.takes_all_pairs))
         tie_order = rankings.tie_order(self._tie_policy if ranks_count else "stable")
         if form is None or form.kind == PAIRS:
-            return RecomputedForces(
-                self, cast("Metric", metric), data, tie_order, n_jobs, seed
-            )  # fmt: skip
+            return RecomputedForces(self, cast("Metric", metric), data, tie_order, n_jobs, seed)
         plain = metric is None and self.takes_all_pairs and data.document_weights is None
         kind = PlainForces if plain else PairForces
         return kind(self, form, data, tie_order, n_jobs, seed)
@@ -248,8 +251,9 @@ class LambdaMART(_ByMetric):
     weighting, loss2_factor
         `ndcg_loss2` and `ndcg_loss2++` weigh pairs by LambdaLoss, a bound of the metric: with
         ranks a < b and d = b - a, |G_a - G_b| times D(d) - D(d + 1), or times D(a) - D(b) +
-        loss2_factor (D(d) - D(d + 1)) (Wang et al. 2018, section 4). For metrics with discounts;
-        distances of ranks know no cut-off.
+        loss2_factor (D(d) - D(d + 1)) (NDCG-Loss2 and NDCG-Loss2++ of Wang et al. 2018; the factor
+        is their mu, and its default that of allRank and of Sentence Transformers). For metrics with
+        discounts; distances of ranks know no cut-off.
 
     >>> [LambdaMART(metric=name).truncation for name in ("ndcg@5", "ndcg@10", "ndcg")]
     [25, None, 30]
@@ -374,7 +378,7 @@ class YetiLoss(_ByMetric):
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
 
 
-class PairForces(Forces):
+class PairForces(ForcesOfPairs):
     """The pair loop on one data set. `compute` keeps nothing, so threads may share it."""
 
     def __init__(
@@ -407,47 +411,28 @@ class PairForces(Forces):
         bounded = objective.neighbours_exactly is not None or objective.neighbours != "all"
         self._neighbours = (nearest, furthest) if bounded and not by_score else None
         self._tie_order = as_input(tie_order, np.int64)
-        self._no_leaves = as_input([], np.int32)
         weighed = data.document_weights
         self._document_weights = None if weighed is None else as_input(weighed, np.float64)
         sizes = data.group
         pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, furthest)).sum())
-        step = min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1)
-        bounds = chunk_queries(data.offsets, step)
         few = pairs * rounds <= _FEW_PAIRS
-        self._bounds = [0, data.n_queries] if few else bounds.tolist()
+        self._bounds = [0, data.n_queries] if few else chunks_of(data, _CHUNK_DOCUMENTS)
         self._n_jobs, self._seed = n_jobs, seed
 
-    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
-        self._push(scores, iteration, self._no_leaves, forces, curvatures)
-
-    def cross_leaf_curvatures(
-        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
-    ) -> Floats:
-        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
-        self._push(scores, iteration, as_input(leaves, np.int32), forces, curvatures)
-        return curvatures
-
     def _push(
-        self,
-        scores: Floats,
-        iteration: int,
-        leaves: NDArray[np.int32],
-        forces: Floats,
-        curvatures: Floats,
+        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
     ) -> None:
-        ranked_by = as_input(scores, np.float64)
         key = iteration_key(self._seed, iteration)
         draws = None if self._draws is None else Draws(*self._draws, key)
 
-        def push(chunk: int) -> None:
+        def push(first: int, last: int) -> None:
             push_queries(
-                ranked_by, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1],
-                *self._kind, *self._how, draws, self._neighbours, self._tie_order,
-                self._document_weights, leaves, forces, curvatures,
+                scores, *self._inputs, first, last, *self._kind, *self._how, draws,
+                self._neighbours, self._tie_order, self._document_weights, leaves, forces,
+                curvatures,
             )  # fmt: skip
 
-        run_chunks(push, len(self._bounds) - 1, self._n_jobs)
+        run_queries(push, self._bounds, self._n_jobs)
 
 
 class PlainForces(PairForces):
@@ -463,21 +448,17 @@ class PlainForces(PairForces):
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
         own = as_input(scores, np.float64)
 
-        def push(chunk: int) -> None:
-            push_plain(
-                own, *self._plain, self._bounds[chunk], self._bounds[chunk + 1], self._how[0],
-                forces, curvatures,
-            )  # fmt: skip
+        def push(first: int, last: int) -> None:
+            push_plain(own, *self._plain, first, last, self._how[0], forces, curvatures)
 
-        run_chunks(push, len(self._bounds) - 1, self._n_jobs)
+        run_queries(push, self._bounds, self._n_jobs)
 
     def cost(self, scores: Floats) -> Floats | None:
         labels, _, offsets, weights = self._plain
         own, out = as_input(scores, np.float64), np.empty(len(weights))
 
-        def add(chunk: int) -> None:
-            first, last = self._bounds[chunk], self._bounds[chunk + 1]
+        def add(first: int, last: int) -> None:
             sum_pair_costs(own, labels, offsets, first, last, self._how[0], out)
 
-        run_chunks(add, len(self._bounds) - 1, self._n_jobs)
+        run_queries(add, self._bounds, self._n_jobs)
         return np.asarray(out * weights)

@@ -14,14 +14,8 @@ import math
 import numpy as np
 
 from rankgrove._jit import kernel
-from rankgrove._jit.elementary import (
-    LANES,
-    LARGEST,
-    add,
-    exponentials,
-    subtract,
-    sum_lanes,
-)
+from rankgrove._jit.elementary import LANES, LARGEST, add, exponentials, subtract, sum_lanes
+from rankgrove._jit.ranking import longest_query
 
 # Scores, times sigma, that are no further apart than this have powers of a common scale; their
 # exponents are rounded by 100 * 2^-53 at most.
@@ -74,9 +68,7 @@ def push_plain(
     weights
         One a query.
     """
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
+    longest = longest_query(offsets, first, last)
     work = np.empty((_N_ROWS, longest + LANES), np.float64)
     bits = np.empty(longest + LANES, np.int64)
     doubles = bits.view(np.float64)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 from rankgrove._jit.elementary import exponentials
+from rankgrove._jit.ranking import longest_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.objectives.base import LARGEST, Floats
-from rankgrove.objectives.targets import Targeted
+from rankgrove.objectives.targets import Pulled, Targeted
 from rankgrove.rules import option
 
 # The losses of the kernel.
@@ -30,9 +30,7 @@ def push_documents(
     loss, scores, targets, offsets, weights, first, last, sigma, key, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of the documents of queries first to last."""
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
+    longest = longest_query(offsets, first, last)
     bits = np.empty(longest, np.int64)
     powers = bits.view(np.float64)
     work = np.empty((2, longest))
@@ -82,20 +80,11 @@ class Regression(_Pointwise):
     reference: ClassVar[str] = "Friedman 2001; Burges 2010, section 5"
     loss: ClassVar[int] = _SQUARES
 
-    def targets(self, data: Dataset) -> Floats:
-        return data.labels.astype(np.float64)
-
     def start_score(self, data: Dataset) -> float:
         return float(np.average(self.targets(data), weights=data.cost_weights))
 
-    def document_costs(
-        self,
-        scores: Floats,
-        targets: Floats,
-        offsets: NDArray[np.int64],
-        document_weights: Floats,
-    ) -> Floats | None:
-        return np.asarray(document_weights * (targets - scores) ** 2 / 2)
+    def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
+        return np.asarray(pulled.weights * (pulled.targets - scores) ** 2 / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,15 +133,9 @@ class Logistic(_Pointwise):
         one, other = weights[positive].sum(), weights[~positive].sum()
         return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
 
-    def document_costs(
-        self,
-        scores: Floats,
-        targets: Floats,
-        offsets: NDArray[np.int64],
-        document_weights: Floats,
-    ) -> Floats | None:
-        away = self.sigma * np.where(targets > 0, scores, -scores)
-        return np.asarray(document_weights * np.abs(targets) * np.logaddexp(0, -away))
+    def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
+        away = self.sigma * np.where(pulled.targets > 0, scores, -scores)
+        return np.asarray(pulled.weights * np.abs(pulled.targets) * np.logaddexp(0, -away))
 
 
 def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -18,17 +18,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, kernel, run_chunks
-from rankgrove._jit.ranking import RUN, rank_query
+from rankgrove._jit import as_input, kernel, run_queries
+from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import refusal
 from rankgrove.metrics.base import Rankings
 from rankgrove.metrics.forms import PRODUCT
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import Floats, Forces, Objective
+from rankgrove.objectives.base import Floats, Forces, ForcesOfPairs, Leaves, Objective
 from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART
 
 _CHUNK_QUERIES = 64
@@ -44,13 +43,8 @@ def push_preferences(
     Without discounts every pair counts 1. `leaves` is empty, or the leaf of each document: then
     only pairs whose documents are in different leaves have a curvature.
     """
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    used = np.empty(RUN, np.int64)
-    room = np.empty((2, RUN), np.int16)
-    ranked_scores = np.empty((2, longest), np.float64)
-    ranked_idx = np.empty((2, longest), np.int64)
+    longest = longest_query(offsets, first, last)
+    used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
     rank_of = np.empty(longest, np.int64)
     for q in range(first, last):
         lo = offsets[q]
@@ -86,7 +80,7 @@ def push_preferences(
             out_curvatures[j] += curvature
 
 
-class PreferenceForces(Forces):
+class PreferenceForces(ForcesOfPairs):
     """RankMART or LambdaMART on explicit pairs."""
 
     def __init__(
@@ -111,10 +105,7 @@ class PreferenceForces(Forces):
             pair_weights = pair_weights * of_pairs
         query = np.searchsorted(data.offsets, preferences.better, side="right") - 1
         starts = np.searchsorted(query, np.arange(data.n_queries + 1))
-        self._inputs = (
-            as_input(data.offsets, np.int64),
-            as_input(data.query_weights, np.float64),
-        )
+        self._inputs = (as_input(data.offsets, np.int64), as_input(data.query_weights, np.float64))
         self._pairs = (
             as_input(preferences.better, np.int64),
             as_input(preferences.worse, np.int64),
@@ -127,30 +118,15 @@ class PreferenceForces(Forces):
         self._objective, self._query = objective, query
         self._n_queries, self._n_jobs = data.n_queries, n_jobs
 
-    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
-        self._push(scores, as_input([], np.int32), forces, curvatures)
-
-    def cross_leaf_curvatures(
-        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
-    ) -> Floats:
-        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
-        self._push(scores, as_input(leaves, np.int32), forces, curvatures)
-        return curvatures
-
     def _push(
-        self, scores: Floats, leaves: NDArray[np.int32], forces: Floats, curvatures: Floats
+        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
     ) -> None:
-        own = as_input(scores, np.float64)
+        def push(first: int, last: int) -> None:
+            numbers = (*self._pairs, *self._how, leaves)
+            push_preferences(scores, *self._inputs, first, last, *numbers, forces, curvatures)
 
-        def push(chunk: int) -> None:
-            first = chunk * _CHUNK_QUERIES
-            last = min(first + _CHUNK_QUERIES, self._n_queries)
-            push_preferences(
-                own, *self._inputs, first, last, *self._pairs, *self._how, leaves, forces,
-                curvatures,
-            )  # fmt: skip
-
-        run_chunks(push, -(-self._n_queries // _CHUNK_QUERIES), self._n_jobs)
+        bounds = [*range(0, self._n_queries, _CHUNK_QUERIES), self._n_queries]
+        run_queries(push, bounds, self._n_jobs)
 
     def cost(self, scores: Floats) -> Floats | None:
         if not (isinstance(self._objective, RankMART) and self._objective.takes_all_pairs):

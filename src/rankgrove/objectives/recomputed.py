@@ -14,7 +14,7 @@ from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.custom import Custom
-from rankgrove.objectives.base import Floats, Forces
+from rankgrove.objectives.base import Floats, ForcesOfPairs, Leaves
 
 if TYPE_CHECKING:
     from rankgrove.objectives.pairwise import Pairwise
@@ -30,7 +30,7 @@ def warn_if_slow(metric: Metric) -> None:
         )
 
 
-class RecomputedForces(Forces):
+class RecomputedForces(ForcesOfPairs):
     """As the pair loop, from a matrix of weights for each query."""
 
     def __init__(
@@ -50,23 +50,8 @@ class RecomputedForces(Forces):
         self._tie_order = tie_order if len(tie_order) else np.arange(data.n_documents)
         self._n_jobs, self._seed = n_jobs, seed
 
-    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
-        self._push(scores, iteration, None, forces, curvatures)
-
-    def cross_leaf_curvatures(
-        self, scores: Floats, iteration: int, leaves: NDArray[np.int32]
-    ) -> Floats:
-        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
-        self._push(scores, iteration, leaves, forces, curvatures)
-        return curvatures
-
     def _push(
-        self,
-        scores: Floats,
-        iteration: int,
-        leaves: NDArray[np.int32] | None,
-        forces: Floats,
-        curvatures: Floats,
+        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
     ) -> None:
         offsets = self._data.offsets.tolist()
         key = int(iteration_key(self._seed, iteration))
@@ -74,27 +59,20 @@ class RecomputedForces(Forces):
 
         def task(query: int) -> None:
             rows = slice(offsets[query], offsets[query + 1])
-            own = None if leaves is None else leaves[rows]
-            pushed = self._push_query(scores[rows], rows, query, key, own)
+            pushed = self._push_query(scores[rows], rows, query, key, leaves[rows])
             forces[rows], curvatures[rows] = weights[query] * pushed[0], weights[query] * pushed[1]
 
         run_chunks(task, self._data.n_queries, self._n_jobs)
 
     def _push_query(
-        self,
-        scores: Floats,
-        rows: slice,
-        query: int,
-        key: int,
-        leaves: NDArray[np.int32] | None,
+        self, scores: Floats, rows: slice, query: int, key: int, leaves: Leaves
     ) -> tuple[Floats, Floats]:
         objective, n, sigma = self._objective, len(scores), self._objective.sigma
         labels, of_documents = self._data.labels[rows], self._data.document_weights
         forces, curvatures, size = np.zeros(n), np.zeros(n), 0.0
         if n < 2 or labels.min() == labels.max():
             return forces, curvatures
-        first = int(self._data.offsets[query])
-        tie_order = self._tie_order[first : first + n] - first
+        tie_order = self._tie_order[rows] - rows.start
         ranks = np.arange(n)
         too_near = ranks[None, :] - ranks[:, None] < self._distances[0]
         for permutation in range(objective.n_rankings):
@@ -117,7 +95,7 @@ class RecomputedForces(Forces):
             share = 1 / (1 + e)
             force = weight * np.where(weight > 0, e * share, share)
             bend = np.abs(weight) * e * share * share
-            if leaves is not None:
+            if len(leaves):
                 own = leaves[order]
                 bend = np.where(own[:, None] != own[None, :], bend, 0.0)
             forces[order] += force.sum(axis=1) - force.sum(axis=0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from rankgrove.errors import unknown_name
+from rankgrove.errors import check_names, unknown_name
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.function import AbsentObjective, FunctionObjective
 from rankgrove.objectives.listwise import XENDCG, ListMLE, ListNet, QueryRMSE, Softmax
@@ -17,20 +17,10 @@ from rankgrove.objectives.stochastic import StochasticRank
 OBJECTIVES: dict[str, type[Objective]] = {
     objective.name: objective
     for objective in (
-        LambdaMART,
-        YetiLoss,
-        YetiRank,
-        RankMART,
-        StochasticRank,
-        QueryRMSE,
-        XENDCG,
-        Softmax,
-        ListNet,
-        ListMLE,
-        Regression,
-        Logistic,
+        LambdaMART, YetiLoss, YetiRank, RankMART, StochasticRank, QueryRMSE, XENDCG, Softmax,
+        ListNet, ListMLE, Regression, Logistic,
     )
-}
+}  # fmt: skip
 
 
 def objective_from_json(values: Mapping[str, Any]) -> Objective:
@@ -72,6 +62,4 @@ def make_objective(objective: str | Objective | Callable[..., Any], **parameters
 
 def _check_parameters(objective: type[Objective], parameters: dict[str, Any]) -> None:
     known = [field.name for field in fields(objective)]
-    for name in parameters:
-        if name not in known:
-            raise unknown_name(f"a parameter of {objective.name}", name, known)
+    check_names(f"a parameter of {objective.name}", parameters, known)

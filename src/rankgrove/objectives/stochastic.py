@@ -24,21 +24,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
-from rankgrove._jit.elementary import (
-    GAUSSIAN,
-    LANES,
-    draw_noise,
-    split_power,
-    sum_lanes,
-)
+from rankgrove._jit import as_input, kernel, run_chunks, run_queries
+from rankgrove._jit.elementary import GAUSSIAN, LANES, draw_noise, split_power, sum_lanes
 from rankgrove._jit.hashing import iteration_key, mix
-from rankgrove._jit.ranking import RUN, rank_query
+from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.data.dataset import Dataset
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, Form, neighbour_factors
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import LARGEST, Floats, Forces, Objective, refuse_document_weights
+from rankgrove.objectives.base import (
+    LARGEST,
+    Floats,
+    Forces,
+    Objective,
+    chunks_of,
+    refuse_document_weights,
+)
 from rankgrove.objectives.recomputed import warn_if_slow
 from rankgrove.objectives.weights import weigh_pairs
 from rankgrove.rules import option
@@ -170,22 +171,6 @@ def _push_group(
 
 
 @kernel
-def _push_groups(
-    kind, scale, values, ranks, n, deep, ranked, idx, steps, sigma, work, places, bits, powers,
-    forces
-):  # fmt: skip
-    """Add to the forces of a query, whose ranks are sorted by value."""
-    start = 0
-    for end in range(1, n + 1):
-        if end == n or values[end] != values[start]:
-            _push_group(
-                kind, scale, values[start], ranks[start:end], n, deep, ranked, idx, steps, sigma,
-                work, places, bits, powers, forces
-            )  # fmt: skip
-            start = end
-
-
-@kernel
 def push_samples(
     scores, values, labels, offsets, scales, weights, first, last, kind, steps, sigma, mu, nu, part,
     samples, key, out_forces, out_curvatures
@@ -194,13 +179,8 @@ def push_samples(
 
     `steps` is D(q) - D(q + 1), one a rank.
     """
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    used = np.empty(RUN, np.int64)
-    room = np.empty((2, RUN), np.int16)
-    ranked_scores = np.empty((2, longest), np.float64)
-    ranked_idx = np.empty((2, longest), np.int64)
+    longest = longest_query(offsets, first, last)
+    used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
     ranked_x = np.empty((2, longest), np.float64)
     ranks = np.empty((2, longest), np.int64)
     places = np.empty(longest, np.int64)
@@ -235,11 +215,16 @@ def push_samples(
                 x[i] = values[lo + idx[i]] * scales[q]
             neighbour_factors(kind, n, x, work[_FACTORS])
             # Documents of equal value have no swap delta: they go together, in rank order.
-            by_value = rank_query(x[:n], used, room, ranked_x, ranks)
-            _push_groups(
-                kind, scales[q], ranked_x[by_value], ranks[by_value], n, min(deep + 1, n), ranked,
-                idx, steps, sigma, work, places, bits, powers, forces
-            )  # fmt: skip
+            row = rank_query(x[:n], used, room, ranked_x, ranks)
+            start = 0
+            for end in range(1, n + 1):
+                if end == n or ranked_x[row, end] != ranked_x[row, start]:
+                    _push_group(
+                        kind, scales[q], ranked_x[row, start], ranks[row, start:end], n,
+                        min(deep + 1, n), ranked, idx, steps, sigma, work, places, bits, powers,
+                        forces
+                    )  # fmt: skip
+                    start = end
         # Of the normal density, and of the mean over samples.
         factor = weights[q] / (sigma * math.sqrt(2.0 * math.pi) * samples)
         for i in range(n):
@@ -304,7 +289,7 @@ class StochasticRank(Objective):
 
     def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
         refuse_document_weights(self, data)
-        rankings = Rankings(data.labels, data.labels, data.offsets, n_jobs=n_jobs)
+        rankings = Rankings.of_data(data, data.labels, n_jobs)
         form = weigh_pairs(parse_metric(self.metric), rankings, None)
         if form is None:
             return _RecomputedSamples(self, data, n_jobs, seed)
@@ -313,12 +298,7 @@ class StochasticRank(Objective):
 
 class _SampledForces(Forces):
     def __init__(
-        self,
-        objective: StochasticRank,
-        form: Form,
-        data: Dataset,
-        n_jobs: int | None,
-        seed: int,
+        self, objective: StochasticRank, form: Form, data: Dataset, n_jobs: int | None, seed: int
     ) -> None:
         self._inputs = (
             as_input(form.values, np.float64),
@@ -333,21 +313,18 @@ class _SampledForces(Forces):
             float(objective.sigma), float(objective.mu), float(objective.nu),
             float(objective.projection), int(objective.samples),
         )  # fmt: skip
-        step = min(_CHUNK_DOCUMENTS, data.n_documents // 8 + 1)
-        self._bounds = chunk_queries(data.offsets, step).tolist()
+        self._bounds = chunks_of(data, _CHUNK_DOCUMENTS)
         self._n_jobs, self._seed = n_jobs, seed
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
         own = as_input(scores, np.float64)
         key = iteration_key(self._seed, iteration)
 
-        def push(chunk: int) -> None:
-            push_samples(
-                own, *self._inputs, self._bounds[chunk], self._bounds[chunk + 1], *self._steps,
-                *self._how, key, forces, curvatures,
-            )  # fmt: skip
+        def push(first: int, last: int) -> None:
+            numbers = (*self._steps, *self._how, key)
+            push_samples(own, *self._inputs, first, last, *numbers, forces, curvatures)
 
-        run_chunks(push, len(self._bounds) - 1, self._n_jobs)
+        run_queries(push, self._bounds, self._n_jobs)
 
 
 class _RecomputedSamples(Forces):

@@ -34,7 +34,7 @@ def weigh_pairs(metric: Metric | None, rankings: Rankings, truncation: int | Non
 def with_distances(form: Form | None, metric: Metric | None, factor: float, *, alone: bool) -> Form:
     """The weights of LambdaLoss: `factor` times NDCG-Loss2, beside the swap deltas or alone.
 
-    NDCG-Loss2 takes D(d) - D(d + 1) for D(a) - D(b), where d = b - a (Wang et al. 2018, eq. 14).
+    NDCG-Loss2 takes D(d) - D(d + 1) for D(a) - D(b), where d = b - a (Wang et al. 2018).
     """
     if not isinstance(metric, Discounted) or form is None or form.kind != PRODUCT:
         raise refusal("metric", "be one with discounts, as ndcg, for LambdaLoss", got=str(metric))
