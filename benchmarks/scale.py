@@ -92,9 +92,9 @@ class OtherRounding(Boosting):
         super().__init__(*arguments, **options)
         self._first = first
 
-    def _grow_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
+    def _grow_tree(self, iteration: int) -> Tree:
         # Without sampling and noise, the number of the tree is the seed of rounding only.
-        return super()._grow_tree(iteration + self._first, forces, curvatures)
+        return super()._grow_tree(iteration + self._first)
 
 
 def with_heavy_weights(data: Dataset, seed: int) -> Dataset:

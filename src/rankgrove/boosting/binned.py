@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,7 +87,8 @@ class SharedBins:
         data = [train, *valid.values()]
         categorical = tuple(sorted(categorical_features(train, p)))
         rest = (list(valid), p.max_bins, categorical, p.random_state)
-        if self._kept is None or rest != self._rest or not _are_same(data, self._data):
+        same = list(map(id, data)) == list(map(id, self._data)) and rest == self._rest
+        if self._kept is None or not same:
             # The old ones go before the new ones are made: there need not be room for both.
             self._kept = None
             self._kept = Binned.make(train, valid, p, n_jobs)
@@ -107,11 +108,6 @@ def categories_of(train: Dataset, parameters: Parameters) -> dict[int, tuple[flo
         feature: most_frequent(train.features[:, feature], parameters.max_bins)
         for feature in sorted(_with_categories(train, categorical_features(train, parameters)))
     }
-
-
-def _are_same(data: Iterable[Dataset], others: list[Dataset]) -> bool:
-    sets = list(data)
-    return len(sets) == len(others) and all(a is b for a, b in zip(sets, others, strict=True))
 
 
 def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:

@@ -139,7 +139,7 @@ class Boosting:
 
     def step(self) -> None:
         """Grow the next tree and add it to all scores; `keep` adds it to the trees."""
-        self._grown = self._grow_tree(self.n_steps, *self._pushes)
+        self._grown = self._grow_tree(self.n_steps)
 
     def keep(self, validation: object = None) -> None:
         """Count the last tree in."""
@@ -197,8 +197,9 @@ class Boosting:
         spent = self._grower.cycles.sum(axis=0).tolist()
         return dict(zip(("divide", "sum", "scan"), spent, strict=False))
 
-    def _grow_tree(self, iteration: int, forces: Floats, curvatures: Floats) -> Tree:
+    def _grow_tree(self, iteration: int) -> Tree:
         p, measured = self.parameters, self.phases.measured
+        forces, curvatures = self._pushes
         start = self._start_score if iteration == 0 else 0.0
         with measured("forces"):
             scores = self.scores if start == 0 else self.scores + start
@@ -227,23 +228,20 @@ class Boosting:
             )
         with measured("update"):
             unit = units[0] / units[1]
-            step = self._leaf_values(grown, sample, scores, iteration, (forces, curvatures), unit)
+            step = self._leaf_values(grown, sample, scores, iteration, unit)
             values = p.learning_rate * step + start
             self._update(grown, sample, values)
             return to_tree(grown, self.matrix, self.bins, values)
 
     def _leaf_values(
-        self,
-        grown: GrownTree,
-        sample: Sample,
-        scores: Floats,
-        iteration: int,
-        pushes: tuple[Floats, Floats],
-        unit: float,
+        self, grown: GrownTree, sample: Sample, scores: Floats, iteration: int, unit: float
     ) -> Floats:
-        """The values of the leaves of a tree at these scores, after one step or several."""
+        """The values of the leaves of a tree at these scores, after one step or several.
+
+        The forces and curvatures of the first step are there already.
+        """
         p = self.parameters
-        forces, curvatures = pushes
+        forces, curvatures = self._pushes
         start, values = scores, np.zeros(grown.n_leaves)
         for step in range(p.leaf_steps):
             if step:

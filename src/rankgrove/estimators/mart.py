@@ -180,8 +180,7 @@ class _Pointwise(TreeEstimator):
     def load(cls, path: str | PathLike[str]) -> Self:
         """A fitted estimator from a model file, with the parameters it was trained with."""
         model = Model.load(path)
-        parameters = Parameters.from_json(model.parameters)
-        objective = parameters.make_objective()
+        objective = Parameters.from_json(model.parameters).make_objective()
         if not isinstance(objective, cls._objective):
             raise DataError(
                 f"the model of a {cls.__name__} must be trained by {cls._objective.name}. Got "
@@ -192,14 +191,11 @@ class _Pointwise(TreeEstimator):
                 f"the model of a {cls.__name__} must not be trained on top of base scores. Got "
                 f"one in {path}: use Model.load."
             )
-        chosen = {
-            name: getattr(objective if name in OF_OBJECTIVE else parameters, name)
-            for name in cls._get_param_names()
-            if hasattr(parameters, name)
-        }
-        estimator = cls(**chosen)
-        estimator._keep(model)
-        return estimator
+        return cls._with_model(model)
+
+    @staticmethod
+    def _value_of(parameters: Any, name: str) -> Any:
+        return getattr(parameters.make_objective() if name in OF_OBJECTIVE else parameters, name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

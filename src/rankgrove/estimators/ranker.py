@@ -66,5 +66,4 @@ class Ranker(RankerKeywords, RankingEstimator, TreeEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """A fitted Ranker from a model file, with the parameters it was trained with."""
-        model = Model.load(path)
-        return cls._with_model(model)
+        return cls._with_model(Model.load(path))

@@ -52,11 +52,8 @@ def apply_base(
             "base_model", "be a model, its file or a function of features",
             got=type(base).__name__,
         )  # fmt: skip
-    return (
-        None,
-        _with_scores(function, train),
-        {name: _with_scores(function, data) for name, data in valid.items()},
-    )
+    scored = {name: _with_scores(function, data) for name, data in valid.items()}
+    return None, _with_scores(function, train), scored
 
 
 def _with_scores(function: Callable[[Any], Any], data: Dataset) -> Dataset:

@@ -84,14 +84,11 @@ def start_trees(
     check_sets(train, sets, parameters)
     if base is not None:
         check_categories(base, train, parameters)
-    history = None
     if earlier is not None:
-        checksum = data_checksum(train, preferences, n_jobs)
-        check_resumable(earlier, train, sets, parameters, checksum)
-        history = earlier.history
+        check_resumable(earlier, train, sets, parameters, data_checksum(train, preferences, n_jobs))
     validation = Validation(
         sets, measures or MetricMeasures(parameters.metrics()), parameters.early_stopping_rounds,
-        history, n_jobs,
+        None if earlier is None else earlier.history, n_jobs,
     )  # fmt: skip
     if earlier is not None:
         check_same_validation(earlier, sets, validation, n_jobs)
