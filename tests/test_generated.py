@@ -1,8 +1,7 @@
-"""What is made from the rules of parameters: it is up to date, and one field is all it takes."""
+"""What is made from the rules of parameters is up to date, and type checkers see it."""
 
 import os
 import runpy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,57 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GENERATED = runpy.run_path(str(ROOT / "tools" / "generate.py"))["GENERATED"]
 
-# What a new option of training takes: this, in boosting/parameters.py, and nothing else.
-FIELD = '    patience: int = option(3, "How long `l2` waits.", panel=TREES, least=1)\n'
-USES = """
-import re
-from typer.testing import CliRunner
-from rankgrove import MARTRegressor, Ranker
-from rankgrove.boosting.parameters import Parameters
-from rankgrove.cli.main import app
-from rankgrove.errors import ParameterError
-
-page = CliRunner().invoke(app, ["train", "--help"]).stdout
-assert re.search(r"--patience +N +How long --l2 waits. By default 3.", page), page
-assert Ranker(patience=5).parameters().patience == 5
-assert MARTRegressor().get_params()["patience"] == 3
-assert Parameters(patience=4).resolve().as_json()["patience"] == 4
-assert Parameters.from_json(Parameters(patience=4).as_json()).patience == 4
-try:
-    Parameters(patience=0)
-except ParameterError as error:
-    assert str(error) == "patience must be a whole number, 1 or more. Got 0."
-else:
-    raise AssertionError("0 is taken")
-result = CliRunner().invoke(app, ["train", "x", "-o", "m", "--patience", "0"])
-assert "--patience must be a whole number, 1 or more. Got 0." in result.output, result.output
-"""
-
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
 def test_generated_file_is_up_to_date(path):
     assert path.read_text(encoding="utf-8") == GENERATED[path](), "run: python tools/generate.py"
-
-
-def test_an_option_of_training_is_one_field(tmp_path):
-    for part in ("src", "tools"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "docs").mkdir()
-    module = tmp_path / "src" / "rankgrove" / "boosting" / "parameters.py"
-    text, place = module.read_text(encoding="utf-8"), "    max_bins: int = option("
-    assert text.count(place) == 1
-    module.write_text(text.replace(place, FIELD + place), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "COLUMNS": "200"}
-
-    def run(*args):
-        subprocess.run([sys.executable, *args], check=True, env=environment, cwd=tmp_path)
-
-    run("-c", USES)
-    run("tools/generate.py")
-    page = (tmp_path / "docs" / "parameters.md").read_text(encoding="utf-8")
-    assert "| `patience` | a whole number, 1 or more | 3 | How long `l2` waits. |" in page
-    stub = tmp_path / "src" / "rankgrove" / "estimators" / "signatures.pyi"
-    assert stub.read_text(encoding="utf-8").count("        patience: int = 3,\n") == 3
 
 
 SNIPPET = """

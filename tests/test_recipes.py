@@ -55,17 +55,24 @@ else:
     raise AssertionError("a width of 0 must be refused")
 """,
     "An option of training": """
-from rankgrove import Ranker
+from typer.testing import CliRunner
+from rankgrove import MARTRegressor, Ranker
 from rankgrove.boosting.parameters import Parameters
 assert "cautious" in Ranker().get_params()
 assert Ranker(max_leaves=7, cautious=True).parameters().resolve().trees.min_samples_leaf == 50
 assert Ranker(max_leaves=7).parameters().resolve().trees.min_samples_leaf == 20
+assert MARTRegressor().get_params()["cautious"] is False
+assert Parameters(cautious=True).resolve().as_json()["cautious"] is True
+assert Parameters.from_json(Parameters(cautious=True).as_json()).cautious
 try:
     Parameters(cautious="very")
 except ValueError as error:
     assert str(error) == "cautious must be True or False. Got 'very'.", error
 else:
     raise AssertionError("a word must be refused")
+from rankgrove.cli.main import app
+refused = CliRunner().invoke(app, ["train", "x", "-o", "m", "--cautious", "very"])
+assert "--cautious must be true or false. Got 'very'." in refused.output, refused.output
 """,
 }
 # What the command line shows of the new part by itself.
@@ -73,6 +80,13 @@ SHOWN = {
     "A metric family": (["metrics"], "steep"),
     "An objective": (["objectives", "pseudohuber"], "--width"),
     "An option of training": (["train", "--help"], "--cautious"),
+}
+GENERATED = {
+    "An objective": {"page": "| `width` |", "stub": '  width: float | Literal["auto"] = "auto",\n'},
+    "An option of training": {
+        "page": "| `cautious` | True or False | false | Larger leaves, for data with few queries.",
+        "stub": "  cautious: bool = False,\n",
+    },
 }
 MOST_FILES = {"A metric family": 3, "An objective": 2, "An option of training": 1}
 
@@ -105,12 +119,12 @@ def follow(package, blocks):
 def test_following_a_recipe_adds_the_part_everywhere(recipe, tmp_path):
     blocks = recipes()[recipe]
     assert len({name for _, name, _ in blocks}) <= MOST_FILES[recipe]
-    package = tmp_path / "rankgrove"
+    package = tmp_path / "src" / "rankgrove"
     shutil.copytree(
         ROOT / "src/rankgrove", package, ignore=shutil.ignore_patterns("__pycache__", "*.nb?")
     )
     follow(package, blocks)
-    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(package.parent), "COLUMNS": "200"}
 
     def run(*arguments):
         return subprocess.run(
@@ -124,6 +138,15 @@ def test_following_a_recipe_adds_the_part_everywhere(recipe, tmp_path):
     listed = run("-m", "rankgrove", *arguments)
     assert listed.returncode == 0, listed.stderr
     assert shown in listed.stdout
+    # What is generated from the fields has it, too.
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    (tmp_path / "docs").mkdir()
+    generated = run("tools/generate.py")
+    assert generated.returncode == 0, generated.stderr
+    page = (tmp_path / "docs" / "parameters.md").read_text(encoding="utf-8")
+    stub = (package / "estimators" / "signatures.pyi").read_text(encoding="utf-8")
+    for text, line in GENERATED.get(recipe, {}).items():
+        assert line in {"page": page, "stub": stub}[text]
 
 
 def test_every_recipe_of_the_page_is_tried():
