@@ -32,7 +32,7 @@ class Rules:
 
 
 def codes_of(matrix, n_features):
-    """Codes as one row a document, one column a feature."""
+    """Codes as one row per document, one column per feature."""
     blocks = matrix.codes.reshape(matrix.n_blocks, -1, 16)
     return np.column_stack(
         [blocks[slot // 16, :, slot % 16] for slot in matrix.slots[:n_features]]

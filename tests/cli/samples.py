@@ -25,7 +25,7 @@ SCORES = "3\n1\n2\n5\n4\n1\n2\n"
 
 
 def make_parts():
-    """Train, vali and test, of 16 features and some 12 documents a query."""
+    """Train, vali and test, of 16 features and some 12 documents per query."""
     parts = make_web_search(60, 16, mean_documents=12, seed=5).split(0.6, 0.2, 0.2)
     return dict(zip(("train", "vali", "test"), parts, strict=True))
 

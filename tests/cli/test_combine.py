@@ -115,7 +115,7 @@ def test_calls_that_make_no_sense_are_refused(cli, two_models, write):
     fails(cli("combine", vali, a, a), 2, "each ranker must be another file. Got one twice")
     fails(cli("combine", vali, a, b, "--method", "swep"), 2, "did you mean 'sweep'?")
     fails(cli("combine", vali, a, b, "-m", "ncdg"), 2, "did you mean 'ndcg'?")
-    fails(cli("combine", vali, a, scores), 1, "s.txt: must have one score a document")
+    fails(cli("combine", vali, a, scores), 1, "s.txt: must have one score per document")
     fails(cli("combine", vali, a, scores, "-o", "o.safetensors"), 2, "--out must be used with mod")
     fails(cli("combine", vali, a, b, "-o", a), 2, "--out must not be a file that is read")
     fails(cli("combine", vali, a, b, "-o", "no/o.safetensors"), 1, "cannot be written")

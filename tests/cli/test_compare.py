@@ -154,7 +154,7 @@ def test_wrong_calls_are_refused(cli, data, scores, other, trained, write):
 def test_scores_of_another_length_are_refused_and_nothing_is_written(cli, data, write, tmp_path):
     short = write("short.txt", "1\n2\n3\n")
     result = cli("compare", data, "column:1", short, "--per-query", "q.csv")
-    fails(result, 1, "short.txt: must have one score a document, 7. Got 3")
+    fails(result, 1, "short.txt: must have one score per document, 7. Got 3")
     assert not (tmp_path / "q.csv").exists()
 
 

@@ -72,7 +72,7 @@ def test_numbers_beside_letor_text_follow_the_order_of_its_lines(tmp_path):
     read = read_data(tmp_path / "a.txt", base_score=".init", split_queries="group")
     assert read.base_scores.tolist() == [1, 3, 2]
     (tmp_path / "a.txt.init").write_text("1\n2\n")
-    with pytest.raises(DataError, match="base_scores must have one entry a document, 3"):
+    with pytest.raises(DataError, match="base_scores must have one entry per document, 3"):
         read_data(tmp_path / "a.txt", base_score=".init", split_queries="group")
 
 

@@ -307,7 +307,7 @@ def test_document_weights_go_with_their_documents():
     assert data.document_weights.tolist() == [1.0, 3.0, 2.0]
     assert data.take_queries([1]).document_weights.tolist() == [2.0]
     refused(
-        "document_weights must have one entry a document, 2. Got (1,).",
+        "document_weights must have one entry per document, 2. Got (1,).",
         [[1.0]] * 2, [0] * 2, qid=[1, 1], document_weights=[1],
     )  # fmt: skip
 
@@ -400,7 +400,7 @@ def test_base_score_that_is_not_finite_is_refused_with_row_and_query():
         ([10**400], "labels must be numbers. Got int too large to convert to float."),
         ([[1.0]], "labels must be one-dimensional. Got shape (1, 1)."),
         (None, "labels must be one-dimensional. Got shape ()."),
-        ([1, 2], "labels must have one entry a document, 1. Got (2,)."),
+        ([1, 2], "labels must have one entry per document, 1. Got (2,)."),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(labels, message):
@@ -409,7 +409,7 @@ def test_labels_that_do_not_fit_are_refused(labels, message):
 
 def test_labels_of_another_length_are_refused_before_grouping():
     refused(
-        "labels must have one entry a document, 3. Got (2,).",
+        "labels must have one entry per document, 3. Got (2,).",
         [[1.0]] * 3, [0, 1], qid=[1, 2, 1], split_queries="group",
     )  # fmt: skip
 
@@ -417,9 +417,9 @@ def test_labels_of_another_length_are_refused_before_grouping():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"base_scores": [1.0]}, "base_scores must have one entry a document, 2. Got (1,)."),
-        ({"document_ids": ["a"]}, "document_ids must have one entry a document, 2. Got (1,)."),
-        ({"weights": [1.0] * 3}, "weights must have one entry a query, 1. Got (3,)."),
+        ({"base_scores": [1.0]}, "base_scores must have one entry per document, 2. Got (1,)."),
+        ({"document_ids": ["a"]}, "document_ids must have one entry per document, 2. Got (1,)."),
+        ({"weights": [1.0] * 3}, "weights must have one entry per query, 1. Got (3,)."),
         ({"feature_names": ["a"]}, "feature_names must have one name a feature, 2. Got 1."),
         ({"feature_names": ["a", "a"]},
          "feature_names must differ from each other. Got 'a' twice."),
@@ -466,7 +466,7 @@ def test_offsets_that_do_not_rise_to_the_number_of_rows_are_refused(offsets):
     [
         ({"features": np.zeros(2, dtype=np.float32)},
          "features must be two-dimensional. Got shape (2,)."),
-        ({"query_ids": np.arange(3)}, "query_ids must have one entry a query, 1. Got (3,)."),
+        ({"query_ids": np.arange(3)}, "query_ids must have one entry per query, 1. Got (3,)."),
     ],
 )  # fmt: skip
 def test_plain_constructor_checks_shapes_too(change, message):

@@ -48,7 +48,7 @@ BAD_CALLS = {
     ),
     "too few weights": (
         lambda x, y, q: ((x, y), {"qid": q, "sample_weight": [1, 2]}),
-        DataError, "weights must have one entry a query",
+        DataError, "weights must have one entry per query",
     ),
     "negative weights": (
         lambda x, y, q: ((x, y), {"qid": q, "sample_weight": np.full(40, -1)}),

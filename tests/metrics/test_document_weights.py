@@ -108,7 +108,7 @@ def test_metrics_of_positions_refuse_document_weights(metric, of_data):
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [
-        ([1.0], "document_weights must be one a document, 27. Got 1."),
+        ([1.0], "document_weights must be one per document, 27. Got 1."),
         (np.full(27, -1.0), "document_weights must be finite and 0 or more."),
         (np.full(27, np.nan), "document_weights must be finite and 0 or more."),
     ],

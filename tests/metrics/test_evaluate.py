@@ -103,7 +103,7 @@ def test_float32_scores_keep_their_ties():
 @pytest.mark.parametrize(
     ("labels", "scores", "options", "message"),
     [
-        ([1, 0], [1.0], {"group": [2]}, "scores must be one a document, 2"),
+        ([1, 0], [1.0], {"group": [2]}, "scores must be one per document, 2"),
         ([1, 0], [1.0, np.nan], {"group": [2]}, "NaN at row 1"),
         ([1, 0], ["a", "b"], {"group": [2]}, "scores must be numbers"),
         ([1, np.nan], [1.0, 2.0], {"group": [2]}, "every label must be finite. Got nan at row 1"),
@@ -111,10 +111,10 @@ def test_float32_scores_keep_their_ties():
         ([], [], {"group": []}, "at least one entry"),
         ([1, 0], [1.0, 2.0], {}, "exactly one of qid"),
         ([1, 0], [1.0, 2.0], {"group": [3]}, "add up to the number of rows, 2. Got 3"),
-        ([1, 0], [1.0, 2.0], {"group": [2], "weights": [1, 2]}, "weights must be one a query, 1"),
+        ([1, 0], [1.0, 2.0], {"group": [2], "weights": [1, 2]}, "weights must be one per query, 1"),
         ([1, 0], [1.0, 2.0], {"group": [2], "weights": [-1]}, "finite and 0 or more"),
         ([1, 0], [1.0, 2.0], {"group": [2], "weights": [0]}, "weight above 0"),
-        ([1, 0], [1.0, 2.0], {"group": [2], "document_ids": ["a"]}, "document_ids must be one a"),
+        ([1, 0], [1.0, 2.0], {"group": [2], "document_ids": ["a"]}, "ids must be one per document"),
         ([1, -1], [1.0, 2.0], {"group": [2]}, "labels must be 0 or more for ndcg@10. Got -1"),
     ],
 )

@@ -252,7 +252,7 @@ def test_base_scores_of_a_dataset_do_not_count_for_a_model_trained_without():
 @pytest.mark.parametrize(
     ("base", "problem"),
     [
-        ([1.0], r"one a document, 60\. Got 1"),
+        ([1.0], r"one per document, 60\. Got 1"),
         (np.zeros((60, 1)), "one-dimensional"),
         ([np.nan] * 60, r"must be finite\. Got nan at row 0"),
         (np.inf, "must be finite"),

@@ -54,7 +54,7 @@ def swap_weights(metric, **how):
 
 
 def noisy_weights(metric, noise_of, **how):
-    """As `swap_weights`, the mean over rankings with noise; `noise_of(query)` is one row a draw."""
+    """As `swap_weights`, the mean over rankings with noise, of which a query has a row per draw."""
     asked = iter(range(len(GROUP)))
 
     def weights_of(scores, labels):

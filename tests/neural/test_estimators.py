@@ -186,7 +186,7 @@ def test_a_module_of_ones_own_takes_the_place_of_the_layers(parts):
         (3, "module must be an nn.Module or a function"),
         (lambda n: n, "must make an nn.Module. Got int"),
         (nn.Linear(3, 1), "module must take .* inputs"),
-        (lambda n: nn.Linear(n, 2), "module must give one score a row"),
+        (lambda n: nn.Linear(n, 2), "module must give one score per row"),
         (nn.Identity(), "module must have weights to train"),
     ],
 )

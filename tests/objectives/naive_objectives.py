@@ -59,7 +59,7 @@ def forces_of_iterations(objective, labels, scores, iterations):
 
 
 def same_draws(kind, n, query, draws, seed, iteration):
-    """The noise that the kernels draw for one query, one row a draw."""
+    """The noise that the kernels draw for one query, one row per draw."""
     rows = np.empty((draws, n))
     for draw in range(draws):
         inner = np.uint64(mix(np.uint64(query * draws + draw)))
@@ -97,7 +97,7 @@ def stable_order(scores):
 
 
 def values_of_lists(metric, lists):
-    """The metric of many lists of labels at once, one a row; 0 for an empty one."""
+    """The metric of many lists of labels at once, one per row; 0 for an empty one."""
     lists = np.asarray(lists, dtype=float)
     n = lists.shape[1]
     ranks = np.arange(1, n + 1)

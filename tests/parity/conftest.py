@@ -230,7 +230,7 @@ def catboost_mean() -> Callable[..., list[float]]:
 
 @pytest.fixture
 def trec_eval_values() -> Callable[..., np.ndarray]:
-    """trec_eval through pytrec_eval: one row a query, one column a name; scores in float32."""
+    """trec_eval through pytrec_eval: one row per query, one column a name; scores in float32."""
     pytrec_eval = pytest.importorskip("pytrec_eval")
     whole = {"map": "map", "ndcg": "ndcg", "mrr": "recip_rank"}
     cut = {"map": "map_cut", "ndcg": "ndcg_cut", "precision": "P", "recall": "recall"}

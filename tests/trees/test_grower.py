@@ -97,7 +97,7 @@ OPTIONS = {
     "many leaves": {"max_leaves": 60, "min_samples_leaf": 3},
     "l2": {"l2": 5.0},
     "heavy children": {"min_child_weight": 20.0},
-    "one row a leaf": {"min_samples_leaf": 1, "min_child_weight": 0.0},
+    "one row per leaf": {"min_samples_leaf": 1, "min_child_weight": 0.0},
     "few categories": {"max_categories": 1, "category_l2": 0.0, "category_smoothing": 1.0},
 }
 

@@ -125,7 +125,7 @@ OPTIONS = {
     "l2": (4, {"l2": 5.0}),
     "heavy children": (5, {"min_child_weight": 20.0}),
     "many rows a leaf": (5, {"min_samples_leaf": 60}),
-    "one row a leaf": (5, {"min_samples_leaf": 1, "min_child_weight": 0.0}),
+    "one row per leaf": (5, {"min_samples_leaf": 1, "min_child_weight": 0.0}),
 }
 
 

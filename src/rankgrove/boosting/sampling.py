@@ -150,7 +150,7 @@ def bootstrap_weights(
     offsets: NDArray[np.int64] | None, n_rows: int, temperature: float, seed: int, iteration: int,
     n_jobs: int | None = None,
 ) -> Floats:  # fmt: skip
-    """Weights of the Bayesian bootstrap, (-ln u)^temperature, one a query or one a row."""
+    """Weights of the Bayesian bootstrap, (-ln u)^temperature, one per query or one per row."""
     n = n_rows if offsets is None else len(offsets) - 1
     weights = np.empty(n)
 

@@ -33,7 +33,7 @@ class Job:
         list[str],
         argument(
             "A B [C ...] DATA",
-            "Models, or files of scores, one a line in the order of the data; then the data, "
+            "Models, or files of scores, one per line in the order of the data; then the data, "
             "judged documents.",
         ),
     ]

@@ -105,7 +105,7 @@ def compare(
         list[str],
         argument(
             "[NAME=]CANDIDATE... DATA",
-            "Model files, files of scores (one a line in the order of the data), and column:NAME "
+            "Model files, files of scores (one per line in the order of the data), and column:NAME "
             "for a feature of DATA, named after their files unless NAME= is given; then the data, "
             "with labels.",
         ),

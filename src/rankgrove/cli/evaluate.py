@@ -38,8 +38,8 @@ def evaluate(
         list[str],
         argument(
             "[MODEL|SCORES] DATA",
-            "A model, or a file of scores, one a line in the order of the data, unless --column is "
-            "given; then the data.",
+            "A model, or a file of scores, one per line in the order of the data, unless --column "
+            "is given; then the data.",
         ),
     ],
     column: Annotated[

@@ -104,7 +104,7 @@ def _sizes(
         yield "trees", found["trees"], maker
         if found["base_trees"]:
             yield "base trees", found["base_trees"], "of them are of a base model"
-        yield "leaves", found["leaves"], f"at most {found['most_leaves']:,} a tree"
+        yield "leaves", found["leaves"], f"at most {found['most_leaves']:,} per tree"
         yield "depth", found["depth"], "at most"
         of_them = f"of which {len(used or ()):,} are used"
         if categorical := len(found["categorical"]):

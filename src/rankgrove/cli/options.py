@@ -95,7 +95,7 @@ class Reading:
     ] = None
     group: Annotated[
         Path | None,
-        _any("FILE", "Number of documents of each query, one a line; where there is no qid."),
+        _any("FILE", "Number of documents of each query, one per line; where there is no qid."),
     ] = None
     split_queries: Annotated[
         str | None, _any("error|group", "What to do if the rows of a query are not together.")

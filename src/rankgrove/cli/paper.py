@@ -52,7 +52,7 @@ class Call:
     ] = False
     trials: Annotated[
         str | None,
-        option("N|N+N", "Trials a cell, or random and Bayesian ones; 20+80 by default."),
+        option("N|N+N", "Trials per cell, or random and Bayesian ones; 20+80 by default."),
     ] = None
     sampler: Annotated[
         str,

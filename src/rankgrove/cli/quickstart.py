@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rankgrove.metrics.evaluate import Evaluation
     from rankgrove.model.model import Model
 
-# As many features as LETOR 4.0, and fewer documents a query than web search has, so that the
+# As many features as LETOR 4.0, and fewer documents per query than web search has, so that the
 # files are small: 16 MB of text in all.
 _FEATURES = 46
 _MEAN_DOCUMENTS = 40.0

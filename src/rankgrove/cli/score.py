@@ -22,8 +22,8 @@ def score(
         Path | None,
         option(
             "FILE",
-            "The file to write: .csv or .tsv with query ids, else one score a line; .gz and .zst "
-            "compress. By default one a line to stdout.",
+            "The file to write: .csv or .tsv with query ids, else one score per line; .gz and .zst "
+            "compress. By default one per line to stdout.",
             "--out",
             "-o",
         ),

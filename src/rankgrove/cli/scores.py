@@ -26,7 +26,7 @@ _TAG = "rankgrove"
 
 
 def scores_from_lines(path: Path, n_documents: int) -> Scores:
-    """One number a line."""
+    """One number per line."""
     advice = "The column of a table is read with --score-column NAME, a TREC run with --run."
     return _check_count(path, read_numbers(path, "a score", advice), n_documents)
 
@@ -38,7 +38,7 @@ def scores_from_table(path: Path, column: str, n_documents: int) -> Scores:
     if separator is None:
         raise ParameterError(
             f"--score-column must be used with a CSV or TSV file. Got {os.fspath(path)!r}: rename "
-            f"it, or write one score a line."
+            f"it, or write one score per line."
         )
     rows = csv.reader(_text_lines(path), delimiter=separator)
     scores = []
@@ -122,7 +122,7 @@ def feature_scores(data: Dataset, feature: int) -> Scores:
 
 
 def score_lines(scores: Scores) -> Iterator[str]:
-    """One number a line, with as few digits as bring back the same score; block by block."""
+    """One number per line, with as few digits as bring back the same score; block by block."""
     for start in range(0, len(scores), _BLOCK):
         yield "".join(f"{score!r}\n" for score in scores[start : start + _BLOCK].tolist())
 
@@ -166,7 +166,7 @@ def _run_field(what: str, name: Any) -> str:
 def _check_count(path: Path, scores: Scores, n_documents: int) -> Scores:
     if len(scores) != n_documents:
         raise DataError(
-            f"{path}: must have one score a document, {n_documents:,}. Got {len(scores):,}: are "
+            f"{path}: must have one score per document, {n_documents:,}. Got {len(scores):,}: are "
             f"the scores and the data of the same part?"
         )
     return scores

@@ -30,15 +30,15 @@ class Dataset:
     Attributes
     ----------
     features
-        One row a document, float32, row-major. NaN is missing; infinities are values.
+        One row per document, float32, row-major. NaN is missing; infinities are values.
     labels
         The judged grade of each document, float32, finite.
     offsets
         int64; the documents of query `q` are rows `offsets[q]:offsets[q + 1]`, at least one.
     query_ids
-        One a query, as read.
+        One per query, as read.
     weights
-        One a query, float64, or None for all equal.
+        One per query, float64, or None for all equal.
     base_scores
         One per document, float64: what an earlier model gave it, or None.
     document_ids
@@ -125,7 +125,7 @@ class Dataset:
         features
             Two-dimensional; converted to float32. A value past float32's range is an error.
         labels
-            One a row, finite.
+            One per row, finite.
         qid, group
             Exactly one: a query id for every row (any type), or the rows of every query.
         split_queries
@@ -259,7 +259,7 @@ class Dataset:
             )
         bounds = np.round(np.cumsum(shares)[:-1] * self.n_queries).astype(np.int64)
         parts = np.arange(1, len(shares))
-        # Queries before each bound on top of one a part; rising bounds mean this never falls.
+        # Queries before each bound on top of one per part; rising bounds mean this never falls.
         spare = np.maximum.accumulate(bounds - parts).clip(0, self.n_queries - len(shares))
         bounds = spare + parts
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
@@ -393,7 +393,7 @@ def _check_weights(unit: str, weights: NDArray[np.float64] | None) -> None:
 
 def _check_length(name: str, values: NDArray[Any] | None, expected: int, unit: str) -> None:
     if values is not None and values.shape != (expected,):
-        raise DataError(f"{name} must have one entry a {unit}, {expected}. Got {values.shape}.")
+        raise DataError(f"{name} must have one entry per {unit}, {expected}. Got {values.shape}.")
 
 
 def _check_finite(name: str, values: NDArray[Any] | None, data: Dataset) -> None:

@@ -152,7 +152,7 @@ def summarise_rows(
 ):
     """Sum up the rows from `first` to `last` by feature, and hash each row.
 
-    IN: `bits` are `values` seen as integers; `keys` are odd random multipliers, one a feature.
+    IN: `bits` are `values` seen as integers; `keys` are odd random multipliers, one per feature.
     OUT: counts and extremes by feature, cleared before, and hashes by row.
     """
     for row in range(first, last):

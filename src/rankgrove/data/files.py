@@ -53,7 +53,7 @@ def read_data(path: StrPath, **options: Any) -> Dataset:
     path
         Its name says the format; see `format_of`.
     options
-        `group` may be the path of a file with one number a line for tables, too.
+        `group` may be the path of a file with one number per line for tables, too.
         `document_ids=True` takes the column `document_id` of a table, and all lines of LETOR
         text must have one. `weight`, `base_score` and `document_weight` are columns of a table;
         for LETOR text each is a file with one number per line, or a suffix as ".init": the file of
@@ -115,7 +115,7 @@ def _numbers_beside(path: StrPath, option: str, place: StrPath) -> NDArray[np.fl
 
 
 def read_numbers(path: StrPath, what: str, advice: str = "") -> NDArray[np.float64]:
-    """One number a line, not NaN; gzip and zstd are unpacked.
+    """One number per line, not NaN; gzip and zstd are unpacked.
 
     Lines that start with # are comments, and blank lines may end the file.
 

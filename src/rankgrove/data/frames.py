@@ -1,4 +1,4 @@
-"""Data frames, CSV and Parquet: tables with a row a document to Dataset and back.
+"""Data frames, CSV and Parquet: tables with a row per document to Dataset and back.
 
 Frames come through Narwhals, so any kind it knows will do; files go through pyarrow, which is
 the optional extra `frames`. Both are imported on first use: `import rankgrove` stays cheap.
@@ -58,7 +58,7 @@ def from_frame(
     features: Sequence[str] | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
-    """A Dataset from a data frame with a row a document.
+    """A Dataset from a data frame with a row per document.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def to_frame(
     document_id: str | None = "document_id",
     document_weight: str | None = "document_weight",
 ) -> Any:
-    """A data frame with a row a document; `from_frame` brings back the same Dataset, bit for bit.
+    """A data frame with a row per document; `from_frame` brings back the same Dataset, bit for bit.
 
     Columns: label, qid, then weight, base_score, document_id and document_weight where the Dataset
     has them and the name is not None, then the features. A query's weight stands in each row.
@@ -153,7 +153,7 @@ def read_table(
     features: Sequence[str] | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
-    """A Dataset from a CSV, TSV or Parquet file with a row a document.
+    """A Dataset from a CSV, TSV or Parquet file with a row per document.
 
     Parameters
     ----------

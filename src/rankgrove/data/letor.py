@@ -53,7 +53,7 @@ def read_letor(
     lines that start with # are skipped; a # ends any token. The label is a finite decimal
     number. Values are what Python's `float` takes, rounded to float64 and then to float32;
     nan, null and na (in any case) are missing; a finite value that float32 cannot hold is an
-    error. Indices may come in any order, each once a line.
+    error. Indices may come in any order, each once per line.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def read_letor(
         The file.
     group
         Where lines have no qid: the number of lines of each query, or the path of a file with
-        one such number a line. Without it, a file of the same name with `.query` added is
+        one such number per line. Without it, a file of the same name with `.query` added is
         used if there is one (for `x.gz` also `x.query`), as in LightGBM.
     index_base
         The index of the first feature: 0, 1, or "auto" for 0 if the index 0 occurs, else 1.
@@ -181,7 +181,7 @@ def file_beside(name: str, suffix: str) -> str | None:
 
 
 def _read_sizes(name: str) -> NDArray[np.int64]:
-    """The number of rows of each query, one a line."""
+    """The number of rows of each query, one per line."""
     sizes = []
     for number, line in enumerate(read_all(name).split(b"\n"), start=1):
         size = line.strip(b" \t\r")

@@ -41,7 +41,7 @@ def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
 def base_of(
     data: Any, base_scores: ArrayLike | None, n_rows: int, *, needed: bool
 ) -> NDArray[np.float64] | None:
-    """The scores to start from, one a document, or None to start from zero.
+    """The scores to start from, one per document, or None to start from zero.
 
     Those given go before those of a Dataset, which count only if the model needs them.
     """
@@ -52,13 +52,13 @@ def base_of(
             return data.base_scores
         raise DataError(
             "base_scores must be given to a model that was trained on top of base scores. Got "
-            "none: pass base_scores=, one a document, or base_scores=0.0 for what the trees add."
+            "none: pass base_scores=, one per document, or base_scores=0.0 for what the trees add."
         )
     if np.ndim(base_scores) == 0:
         base_scores = np.full(n_rows, base_scores)
     base = as_floats(base_scores, "base_scores", np.float64)
     if len(base) != n_rows:
-        raise DataError(f"base_scores must be one a document, {n_rows}. Got {len(base)}.")
+        raise DataError(f"base_scores must be one per document, {n_rows}. Got {len(base)}.")
     if not np.isfinite(base).all():
         row = int((~np.isfinite(base)).argmax())
         raise DataError(f"every base score must be finite. Got {base[row]} at row {row}.")
@@ -155,7 +155,7 @@ def as_dataset(
     if qid is None and group is None:
         raise DataError(
             "qid or group must be given, to say which rows form a query. Got neither: pass qid=, "
-            "one a row, or group=, the rows of each query."
+            "one per row, or group=, the rows of each query."
         )
     return Dataset.from_arrays(
         features, y, qid=qid, group=group, weights=weights, base_scores=base_scores,

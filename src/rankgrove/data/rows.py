@@ -27,7 +27,7 @@ class GrowingRows:
     matrix
         The features, flat: row after row of `width` values.
     labels
-        One a row.
+        One per row.
     width
         The columns of a row.
     """
@@ -84,7 +84,7 @@ class GrowingRows:
         )
 
     def finish(self, n_rows: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The features, one row a document, and the labels, cut to size."""
+        """The features, one row per document, and the labels, cut to size."""
         if width < self.width:
             narrow_rows(self.matrix, n_rows, self.width, width)
         self.matrix.resize((n_rows, width), refcheck=False)

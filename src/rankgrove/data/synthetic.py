@@ -299,7 +299,7 @@ def make_web_search(
     seed
         From 0 to 2**64 - 1. The same seed gives the same bits.
     best_scores
-        Also return the best scores, one a document.
+        Also return the best scores, one per document.
     n_jobs
         Threads: None and -1 mean all CPUs.
 

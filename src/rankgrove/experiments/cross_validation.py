@@ -344,7 +344,7 @@ def _queries_of(estimator: Any, train: Dataset) -> dict[str, Any]:
     elif "group_id" in names:
         given[f"{before}group_id"] = train.qid
     if train.weights is not None and "sample_weight" in names:
-        # One a query for us and XGBoost, one a row for all others.
+        # One per query for us and XGBoost, one per row for all others.
         by_query = "qid" in names
         weights = train.weights if by_query else np.repeat(train.weights, train.group)
         given[f"{before}sample_weight"] = weights

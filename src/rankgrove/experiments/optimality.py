@@ -41,7 +41,7 @@ _CHUNK_DOCUMENTS = 1 << 12
 def add_moves(leaves, first_leaf, moves, first, last, out):
     """For some documents and a block of directions: what the moves of their leaves add up to.
 
-    `leaves` has a row a tree; `moves` a row a leaf of all trees, with an entry a direction.
+    `leaves` has a row per tree; `moves` a row per leaf of all trees, with an entry per direction.
     """
     for tree in range(len(leaves)):
         start = first_leaf[tree]
@@ -352,7 +352,7 @@ def _normal(seed: int, number: int, n_weights: int) -> Floats:
 def _leaves_of(
     ensemble: Ensemble, encoded: NDArray[np.float32], n_jobs: int | None
 ) -> NDArray[np.uint16]:
-    """The leaf of each document in each tree, a row a tree: each tree scores by leaf numbers."""
+    """The leaf of each document in each tree, a row per tree: each tree scores by leaf numbers."""
     leaves = np.empty((ensemble.n_trees, len(encoded)), np.uint16)
     for number in range(ensemble.n_trees):
         tree = ensemble.tree(number)

@@ -53,7 +53,7 @@ class Ranked(NamedTuple):
 class Rankings:
     """Labels and scores of many queries, ranked once for all the metrics that ask.
 
-    The scores are checked here, at the door: one a document, none NaN. With `order`, labels,
+    The scores are checked here, at the door: one per document, none NaN. With `order`, labels,
     scores and document ids are first put into that order of rows.
     """
 
@@ -216,7 +216,7 @@ def _as_scores(scores: ArrayLike, n_documents: int) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise DataError(f"scores must be numbers. Got {error}.") from None
     if array.shape != (n_documents,):
-        raise DataError(f"scores must be one a document, {n_documents}. Got shape {array.shape}.")
+        raise DataError(f"scores must be one per document, {n_documents}. Got shape {array.shape}.")
     # The minimum of anything with a NaN is NaN, and NumPy finds it in one vectorised pass.
     if math.isnan(array.min(initial=0.0)):
         row = int(np.isnan(array).argmax())

@@ -32,7 +32,7 @@ class MetricResult:
     counted, skipped
         How many queries the mean is over, and how many `empty="skip"` left out.
     values
-        One a query, in the order of the data; NaN where the query was skipped.
+        One per query, in the order of the data; NaN where the query was skipped.
     """
 
     metric: Metric
@@ -137,13 +137,13 @@ def evaluate(
     data
         A Dataset, or the labels, with `qid=` or `group=` to say which rows form a query.
     scores
-        One a document; higher is better. NaN is refused, infinities rank first and last.
+        One per document; higher is better. NaN is refused, infinities rank first and last.
     metrics
         Names or values; see `rankgrove.metrics.spec`.
     split_queries
         "error", or "group" to bring the rows of a query together first.
     weights
-        One a query; the Dataset's own by default.
+        One per query; the Dataset's own by default.
     document_ids
         For `ties=document_id`; the Dataset's own by default.
     document_weights
@@ -177,7 +177,7 @@ def evaluate(
         offsets, _, order = make_queries(len(labels), qid, group, split_queries)
     ids = None if document_ids is None else np.asarray(document_ids)
     if ids is not None and ids.shape != labels.shape:
-        raise DataError(f"document_ids must be one a document, {len(labels)}. Got {ids.shape}.")
+        raise DataError(f"document_ids must be one per document, {len(labels)}. Got {ids.shape}.")
     refused = [metric for metric in chosen if not metric.weighs_documents]
     if document_weights is not None and refused:
         raise DataError(
@@ -262,7 +262,7 @@ def _checked_weights(
         return None
     array = as_floats(weights, name, np.float64)
     if len(array) != count:
-        raise DataError(f"{name} must be one a {unit}, {count}. Got {len(array)}.")
+        raise DataError(f"{name} must be one per {unit}, {count}. Got {len(array)}.")
     if not (np.isfinite(array).all() and (array >= 0).all()):
         raise DataError(f"{name} must be finite and 0 or more.")
     return array

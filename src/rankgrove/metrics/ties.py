@@ -28,7 +28,7 @@ TIES: tuple[str, ...] = get_args(Ties)
 TIE_SIGN = {"worst": -1.0, "best": 1.0, "stable": 0.0, "document_id": 0.0}
 
 # While k is at most a quarter of n, dropping what cannot be among the first k pays for itself
-# (measured from 50 to 10,000 documents a query).
+# (measured from 50 to 10,000 documents per query).
 _SELECT_RATIO = 4
 
 

@@ -128,7 +128,7 @@ class ScoringModel(ABC):
         n_trees
             Use the first trees only; all by default. A network has none.
         base_scores
-            What to start from, one a document or one for all. By default the base scores of the
+            What to start from, one per document or one for all. By default the base scores of the
             Dataset for a model that was trained on top of such, and 0 for any other. A model
             that needs them and gets none is an error; 0.0 gives what the model adds.
         n_jobs
@@ -261,9 +261,9 @@ class ScoringModel(ABC):
     def contributions(
         self, data: Any, *, base_scores: ArrayLike | None = None, n_jobs: int | None = None
     ) -> Floats:
-        """How much each feature adds to each score, one row a document.
+        """How much each feature adds to each score, one row per document.
 
-        One column a feature, and a last one with the score of a document of which nothing is
+        One column per feature, and a last one with the score of a document of which nothing is
         known, and its base score if there is one. A row adds up to the score.
         """
         return self._contributions(*self._inputs(data, base_scores), n_jobs)

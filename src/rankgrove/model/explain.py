@@ -136,7 +136,7 @@ def tree_as_dict(ensemble: Ensemble, schema: Schema, number: int) -> dict[str, A
 
 
 def describe_tree(ensemble: Ensemble, schema: Schema, number: int) -> str:
-    """One tree as text, a line a node."""
+    """One tree as text, a line per node."""
     root = tree_as_dict(ensemble, schema, number)
     tree = ensemble.tree(number)
     leaves = f"{tree.n_leaves} {'leaf' if tree.n_leaves == 1 else 'leaves'}"

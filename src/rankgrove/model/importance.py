@@ -28,9 +28,9 @@ class PermutationImportance:
     baseline
         Its mean with all features in place.
     feature_names
-        One a feature.
+        One per feature.
     mean, std
-        One a feature: the drop of the metric when the feature's values are shuffled, its mean
+        One per feature: the drop of the metric when the feature's values are shuffled, its mean
         and standard deviation over the repeats. Exactly 0 where no tree uses the feature.
     """
 

@@ -23,7 +23,7 @@ class Schema:
     Attributes
     ----------
     feature_names
-        One a feature, in the order of the columns.
+        One per feature, in the order of the columns.
     categories
         For each categorical feature, by its number, its values in the order of their codes, as
         float32 has them: the trees see code 0, 1, 2, … in place of the value.

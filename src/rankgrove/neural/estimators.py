@@ -66,7 +66,7 @@ class RankNet(_NetworkRanker):
     module
         An `nn.Module`, or a function from the number of inputs to one, in place of the layers that
         `hidden`, `activation` and `dropout` describe. It takes a batch of rows and gives one score
-        a row. A file keeps its weights only, so that `load` must be given the module again.
+        per row. A file keeps its weights only, so that `load` must be given the module again.
     n_jobs
         Threads, for forces, metrics and scoring; None for all CPUs. The network has the same bits
         for any number.

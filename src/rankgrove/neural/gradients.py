@@ -54,7 +54,7 @@ _NODES = _NODES + 0.5
 def integrated_gradients(
     module: nn.Module, transform: Transform, features: NDArray[np.float32], n_jobs: int | None
 ) -> Floats:
-    """What each feature adds, one row a document, and in a last column the reference score."""
+    """What each feature adds, one row per document, and in a last column the reference score."""
     n_rows, n_features = features.shape
     network = copy.deepcopy(module).double().eval().requires_grad_(False)
     reference = transform.median_inputs()

@@ -1,6 +1,6 @@
 """A loss for any PyTorch module whose backward pass is the forces of an objective.
 
-The forces of all pairs of a query are one number a document. So the loss has no graph over pairs:
+The forces of all pairs of a query are one number per document. So the loss has no graph over pairs:
 its gradient by the scores is handed to PyTorch as it is, and one backward pass through the module
 does the rest (Burges 2010, section 2.1).
 """
@@ -45,11 +45,12 @@ class _Push(torch.autograd.Function):
 class RankingLoss(nn.Module):
     """A loss for any module that gives each document a score.
 
-    Call it with the scores of a batch, one a document, on any device and of any float type, and
-    with `labels`, one a document, and the queries: `offsets` (the documents of query q are
-    `offsets[q]` to `offsets[q + 1]`), `group` (documents of each query) or `qid` (one a document).
-    Queries may have any lengths; nothing is padded. `weights` are one a query. `preferences`, pairs
-    (better, worse) or (better, worse, probability) of rows of the batch, take the place of labels.
+    Call it with the scores of a batch, one per document, on any device and of any float type, and
+    with `labels`, one per document, and the queries: `offsets` (the documents of query q are
+    `offsets[q]` to `offsets[q + 1]`), `group` (documents of each query) or `qid` (one per
+    document). Queries may have any lengths; nothing is padded. `weights` are one per query.
+    `preferences`, pairs (better, worse) or (better, worse, probability) of rows of the batch, take
+    the place of labels.
     `iteration` numbers the draws of objectives with noise; by default the calls are counted.
 
     The gradient by the scores is minus the forces of the objective, which are computed on the CPU
@@ -216,7 +217,7 @@ def _as_scores(scores: Any) -> Tensor:
     if scores.ndim == 2 and scores.shape[1] == 1:
         return scores[:, 0]
     if scores.ndim != 1:
-        rule = "be one a document, of shape (n,) or (n, 1)"
+        rule = "be one per document, of shape (n,) or (n, 1)"
         raise refusal("scores", rule, tuple(scores.shape))
     return scores
 
@@ -247,10 +248,10 @@ def _as_batch(
             f"Got {sum(given)} of them."
         )
     if labels is None and not paired:
-        raise DataError("labels must be given, one a document, or preferences. Got neither.")
+        raise DataError("labels must be given, one per document, or preferences. Got neither.")
     own = np.zeros(n_rows, np.float32) if labels is None else _array(labels)
     if len(own) != n_rows:
-        raise DataError(f"labels must be one a score, {n_rows}. Got {len(own)}.")
+        raise DataError(f"labels must be one per score, {n_rows}. Got {len(own)}.")
     if offsets is not None:
         ends = np.asarray(_array(offsets))
         if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] != n_rows:

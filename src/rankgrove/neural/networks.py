@@ -82,7 +82,7 @@ def forward(module: nn.Module, inputs: Tensor) -> Tensor:
     if not isinstance(scores, Tensor) or scores.shape != (len(inputs),):
         shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         got = f"{shape} for {len(inputs)} rows"
-        raise refusal("module", "give one score a row, of shape (n,) or (n, 1)", got=got)
+        raise refusal("module", "give one score per row, of shape (n,) or (n, 1)", got=got)
     return scores
 
 

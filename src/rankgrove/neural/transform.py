@@ -42,13 +42,13 @@ class Transform:
     kind
         `quantile`, `log1p`, `standard` or None.
     medians, least, largest
-        One a feature: what stands for missing and infinite values.
+        One per feature: what stands for missing and infinite values.
     means, scales
-        One a feature, after the kind's own function.
+        One per feature, after the kind's own function.
     indicated
         The numbers of features with missing values in the training data.
     knots, shares
-        Of `quantile`: one row a feature, values that rise strictly and their shares; the last is
+        Of `quantile`: one row per feature, values that rise strictly and their shares; the last is
         repeated to fill a row.
 
     >>> features = np.array([[0.0, 5.0], [1.0, np.nan], [3.0, 5.0]], dtype=np.float32)
@@ -109,7 +109,7 @@ class Transform:
         return self.n_features + len(self.indicated)
 
     def apply(self, features: Matrix, n_jobs: int | None = None) -> Matrix:
-        """The inputs of the network, one row a document."""
+        """The inputs of the network, one row per document."""
         n_rows, n_features = features.shape
         out = np.empty((n_rows, self.n_inputs), dtype=np.float32)
 
@@ -153,7 +153,7 @@ class Transform:
             and bool(np.all(self.scales > 0))
         )
         if not fine:
-            raise DataError("the transform must have one entry a feature. Got others.")
+            raise DataError("the transform must have one entry per feature. Got others.")
 
 
 def _filled(column: Floats, median: float, least: float, largest: float) -> Floats:

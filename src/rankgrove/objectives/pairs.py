@@ -182,13 +182,13 @@ def push_queries(
     Parameters
     ----------
     values
-        One a document: what the metric sees in it, x in `forms` but for the scale.
+        One per document: what the metric sees in it, x in `forms` but for the scale.
     scales
-        One a query: what its values are multiplied by, or 0 if no pair of it counts.
+        One per query: what its values are multiplied by, or 0 if no pair of it counts.
     weights
-        One a query.
+        One per query.
     kind, discounts
-        Of the swap deltas. Discounts are one a rank, 0 past the cut-off; 8 entries longer than
+        Of the swap deltas. Discounts are one per rank, 0 past the cut-off; 8 entries longer than
         the longest query.
     depth
         Only pairs whose better-ranked document is among the first `depth` count.
@@ -202,7 +202,7 @@ def push_queries(
     document_weights
         None, or one per document: a pair counts the product of the two.
     leaves
-        Empty, or one a document: see `push_neighbours`.
+        Empty, or one per document: see `push_neighbours`.
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)

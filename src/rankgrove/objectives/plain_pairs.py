@@ -66,7 +66,7 @@ def push_plain(
     order
         The documents of each query in the order of their labels.
     weights
-        One a query.
+        One per query.
     """
     longest = longest_query(offsets, first, last)
     work = np.empty((_N_ROWS, longest + LANES), np.float64)

@@ -177,7 +177,7 @@ def push_samples(
 ):  # fmt: skip
     """Forces of queries first to last, the mean over samples of the noise; curvatures are weights.
 
-    `steps` is D(q) - D(q + 1), one a rank.
+    `steps` is D(q) - D(q + 1), one per rank.
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)

@@ -332,7 +332,7 @@ def contributions(
     ensemble
         The trees, well formed (see `Ensemble.check`).
     features
-        One row a document, float32, row-major.
+        One row per document, float32, row-major.
     n_jobs
         Threads, as in scikit-learn.
 

@@ -46,12 +46,12 @@ class Tree:
     Attributes
     ----------
     feature, threshold, missing_left, left, right, gain
-        One entry a split.
+        One entry per split.
     category_set
-        One entry a split: the row of `category_sets` of those that go left, or -1 for a split
+        One entry per split: the row of `category_sets` of those that go left, or -1 for a split
         by threshold.
     value, count
-        One entry a leaf: what it adds to the score, the learning rate included, and how many
+        One entry per leaf: what it adds to the score, the learning rate included, and how many
         training documents fell into it.
     category_sets
         uint32, a row of 8 words a set.

@@ -224,13 +224,13 @@ class Coding:
     Attributes
     ----------
     feature, category_set
-        One entry a column: its feature, and its row of `sets` or -1 for thresholds.
+        One entry per column: its feature, and its row of `sets` or -1 for thresholds.
     edges, n_edges
         The thresholds of each column, float32, rising, padded with infinity; how many.
     sets
         The distinct sets of categories.
     column, highest, less
-        One entry a split, in the order of the ensemble: a code goes left if, less the one, as
+        One entry per split, in the order of the ensemble: a code goes left if, less the one, as
         a byte without sign, it is at most the other. Less 1, the missing code 0 is the highest.
     """
 
@@ -302,7 +302,7 @@ class Coding:
         needed = int(self.feature.max(initial=-1)) + 1
         if features.ndim != 2 or features.shape[1] < needed:
             raise DataError(
-                f"features must have a row a document and at least the {needed} columns that the "
+                f"features must have a row per document and at least the {needed} columns that the "
                 f"trees use. Got shape {features.shape}."
             )
         return as_input(features, np.float32)
@@ -356,13 +356,13 @@ class Scorer:
         Parameters
         ----------
         features
-            One row a document, float32, row-major.
+            One row per document, float32, row-major.
         n_trees
             Use so many trees, the first ones; all if None.
         n_jobs
             Threads, as in scikit-learn.
         base
-            What to start from: a number, or one a document; 0 if None.
+            What to start from: a number, or one per document; 0 if None.
 
         Examples
         --------
@@ -403,9 +403,8 @@ def _starting_scores(base: ArrayLike | None, n_rows: int) -> NDArray[np.float64]
     if base is not None:
         given = np.asarray(base, dtype=np.float64)
         if given.shape not in ((), (n_rows,)):
-            raise DataError(
-                f"base must be a number or have one a document, {n_rows}. Got shape {given.shape}."
-            )
+            rule = f"must be a number or have one per document, {n_rows}"
+            raise DataError(f"base {rule}. Got shape {given.shape}.")
         scores[:] = given
     return scores
 

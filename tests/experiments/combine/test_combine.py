@@ -434,7 +434,7 @@ def test_damaged_files_of_combined_models_are_refused(parts, tmp_path):
 
 def test_scores_that_cannot_be_combined_are_refused():
     data, first, second, _ = two_rankers(3)
-    with pytest.raises(DataError, match=r"scores of the second ranker must be one a document"):
+    with pytest.raises(DataError, match=r"scores of the second ranker must be one per document"):
         combine_two(data, first, second[:-1])
     for wrong in (np.nan, np.inf, 1e301):
         broken = second.copy()

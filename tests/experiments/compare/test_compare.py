@@ -179,7 +179,7 @@ def test_slices_by_values_of_queries_documents_and_columns():
     assert (got["n"].groups, got["n"].group_of.tolist()) == (("7", "missing"), [0, 0, 1])
     with pytest.raises(DataError, match=r"same for all documents of a query\. Got 9.0 and 8.0"):
         make_slicings(data, "column:score")
-    with pytest.raises(DataError, match="a query, 3, or a document, 5"):
+    with pytest.raises(DataError, match="per query, 3, or per document, 5"):
         make_slicings(data, {"n": [1, 2]})
     with pytest.raises(ParameterError, match="did you mean 'length'"):
         make_slicings(data, "lenght")
@@ -264,13 +264,13 @@ def test_scores_of_another_length_are_refused_before_any_candidate_scores():
     def never(features):
         raise AssertionError("it was called")
 
-    with pytest.raises(DataError, match=r"b: must have one score a document, 4\. Got 3"):
+    with pytest.raises(DataError, match=r"b: must have one score per document, 4\. Got 3"):
         compare([1, 0, 1, 0], {"a": never, "b": [1, 2, 3]}, group=[2, 2])
 
 
 def test_what_a_candidate_gives_is_checked():
     data = Dataset.from_arrays(np.zeros((4, 2)), [1, 0, 1, 0], group=[2, 2])
-    with pytest.raises(DataError, match=r"a: must have one score a document, 4\. Got shape"):
+    with pytest.raises(DataError, match=r"a: must have one score per document, 4\. Got shape"):
         compare(data, {"a": lambda features: features})
     with pytest.raises(DataError, match=r"a: scores must not be NaN.*row 1"):
         compare(data, {"a": [0, np.nan, 0, 0]})
@@ -283,7 +283,7 @@ def test_a_query_that_one_candidate_lacks_is_refused_or_dropped_for_all():
     got = Comparison.from_values(values, missing="drop")
     assert [(row.counted, row.skipped) for row in got.summary("map")] == [(2, 1), (2, 1)]
     assert got.summary("map")[0].mean == pytest.approx(0.25)
-    with pytest.raises(DataError, match=r"'b' must be one a query, 3.* Got 2"):
+    with pytest.raises(DataError, match=r"'b' must be one per query, 3.* Got 2"):
         Comparison.from_values({"map": {"a": [0.1, 0.2, 0.3], "b": [0.1, 0.2]}})
     with pytest.raises(DataError, match=r"must be of queries in query_ids. Got query z"):
         Comparison.from_values({"map": {"a": {"z": 1.0}}}, query_ids=["p"])

@@ -122,7 +122,7 @@ def test_bad_input_is_refused(parts, ranker):
         generalisation_gap(ranker, train, [1, 2])
     with pytest.raises(ParameterError, match="pair of scores"):
         generalisation_gap({"a": [1.0, 2.0]}, train, test)
-    with pytest.raises(DataError, match="a: must have one score a document"):
+    with pytest.raises(DataError, match="a: must have one score per document"):
         generalisation_gap({"a": (np.zeros(3), np.zeros(3))}, train, test)
     with pytest.raises(ParameterError, match="every must be"):
         generalisation_gap(ranker, train, test, every=0)

@@ -297,7 +297,7 @@ def test_bad_parameters_are_refused():
         bootstrap(a, b, seed=-1)
     with pytest.raises(ParameterError, match="level must be"):
         mean_interval(a, 1.0)
-    with pytest.raises(DataError, match=r"weights must be one a query, 5\. Got 4"):
+    with pytest.raises(DataError, match=r"weights must be one per query, 5\. Got 4"):
         paired_t(a, b, weights=np.ones(4))
     with pytest.raises(DataError, match="0 or more"):
         paired_t(a, b, weights=[1, 1, 1, 1, -1])

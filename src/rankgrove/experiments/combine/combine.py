@@ -137,7 +137,7 @@ def combine_two(
     data
         Judged documents.
     first, second
-        Scores, one a document and finite, or models that give them.
+        Scores, one per document and finite, or models that give them.
     metric
         Any metric; all but those of the user's own are followed from step to step.
     n_jobs
@@ -190,7 +190,7 @@ def combine(
     data
         Judged documents, best ones that the rankers were not trained on.
     candidates
-        Two or more, by name: scores, one a document, or models.
+        Two or more, by name: scores, one per document, or models.
     metric
         As for `combine_two`.
     method
@@ -332,7 +332,7 @@ def _scores_of(name: str, given: Any, data: Dataset, n_jobs: int | None) -> Floa
     scores = as_floats(given, f"scores of {name}", np.float64)
     if len(scores) != data.n_documents:
         raise DataError(
-            f"scores of {name} must be one a document, {data.n_documents}. Got {len(scores)}."
+            f"scores of {name} must be one per document, {data.n_documents}. Got {len(scores)}."
         )
     wrong = ~(np.abs(scores) <= _LARGEST)
     if wrong.any():

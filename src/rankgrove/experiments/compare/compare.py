@@ -60,7 +60,7 @@ def compare(
     data
         A Dataset; or labels, with `qid=` or `group=`, if all candidates are scores.
     candidates
-        By name: scores, one a document; a `Model` or the path of its file; a fitted `Ranker`, or
+        By name: scores, one per document; a `Model` or the path of its file; a fitted `Ranker`, or
         anything with `predict`; or a function from features to scores.
     metrics, weights, preset
         As for `evaluate`.
@@ -98,7 +98,7 @@ def compare(
     if weights is not None:
         given = as_floats(weights, "weights", np.float64)
         if len(given) != data.n_queries:
-            raise DataError(f"weights must be one a query, {data.n_queries}. Got {len(given)}.")
+            raise DataError(f"weights must be one per query, {data.n_queries}. Got {len(given)}.")
         data = replace(data, weights=given)
     scores = score_candidates(data, candidates, n_jobs)
     values: dict[str, dict[str, Floats]] = {str(metric): {} for metric in chosen}
@@ -157,7 +157,7 @@ def _check_scores(name: str, scores: Floats, data: Dataset) -> None:
     if scores.shape != (data.n_documents,):
         got = len(scores) if scores.ndim == 1 else f"shape {scores.shape}"
         raise DataError(
-            f"{name}: must have one score a document, {data.n_documents}. Got {got}: are the "
+            f"{name}: must have one score per document, {data.n_documents}. Got {got}: are the "
             f"scores and the data of the same part?"
         )
     if np.isnan(scores).any():

@@ -158,7 +158,7 @@ class Change(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The queries of one group of a slicing, and a row a candidate over them."""
+    """The queries of one group of a slicing, and a row per candidate over them."""
 
     name: str
     queries: int
@@ -222,13 +222,13 @@ class Comparison:
         Parameters
         ----------
         values
-            For each metric, for each candidate, one value a query, NaN for none; or a mapping
+            For each metric, for each candidate, one value per query, NaN for none; or a mapping
             from query ids to values. What stands for a metric may be any column of a table, as
             a metric on one of several data sets: columns may differ in queries and candidates.
         query_ids
-            One a query, for all metrics or by metric; by default numbers from 0.
+            One per query, for all metrics or by metric; by default numbers from 0.
         weights
-            One a query; then all metrics must be of the same queries.
+            One per query; then all metrics must be of the same queries.
         baseline
             As in `compare`.
         missing
@@ -259,11 +259,11 @@ class Comparison:
         return tuple(self.measured)
 
     def per_query(self, metric: str) -> dict[str, Floats]:
-        """The values of each candidate, one a query; NaN where the query is skipped."""
+        """The values of each candidate, one per query; NaN where the query is skipped."""
         return self._of(metric).values
 
     def summary(self, metric: str) -> list[Row]:
-        """A row a candidate: its mean and how it compares with the baseline or the best.
+        """A row per candidate: its mean and how it compares with the baseline or the best.
 
         P-values are of one family a metric: all candidates but the one they are compared with.
         """
@@ -334,7 +334,7 @@ class Comparison:
         ]  # fmt: skip
 
     def by_slice(self, slicing: str, metric: str) -> list[Group]:
-        """A row a candidate for each group of queries, compared as over all queries.
+        """A row per candidate for each group of queries, compared as over all queries.
 
         What the others are compared with is the same in all groups, and the p-values of all
         groups are one family. Nothing is tested in a group of fewer than two counted queries.
@@ -356,7 +356,7 @@ class Comparison:
         return [group._replace(rows=[finish(row) for row in group.rows]) for group in found]
 
     def to_markdown(self, *, percent: bool = False, intervals: bool = False) -> str:
-        """A table as papers have it, a row a candidate and a column a metric; marked is bold."""
+        """A table as papers have it: a row per candidate, a column per metric; marked is bold."""
         return tables.comparison_markdown(self, percent=percent, intervals=intervals)
 
     def to_latex(self, *, percent: bool = False, intervals: bool = False) -> str:
@@ -364,7 +364,7 @@ class Comparison:
         return tables.comparison_latex(self, percent=percent, intervals=intervals)
 
     def to_csv(self) -> str:
-        """A line a metric and candidate, with all digits; what does not apply is empty."""
+        """A line per metric and candidate, with all digits; what does not apply is empty."""
         return tables.comparison_csv(self)
 
     def to_dict(self, *, pairs: bool = False, changed: int = 0) -> dict[str, Any]:
@@ -383,7 +383,7 @@ class Comparison:
         return self.measured[metric]
 
     def _rows(self, measured: Measured, reference: str) -> list[Row]:
-        """A row a candidate, not yet corrected or marked."""
+        """A row per candidate, not yet corrected or marked."""
         weights = measured.weights
         base = measured.values[reference]
         rows = []

@@ -67,7 +67,7 @@ class Gap:
     Attributes
     ----------
     rows
-        One a candidate and metric.
+        One per candidate and metric.
     curves
         For each candidate that has trees, for each metric, its learning curve.
     confidence
@@ -116,7 +116,7 @@ class Gap:
         return f"<Gap: {len(self.rows)} rows, {len(self.curves)} with curves>"
 
     def to_markdown(self, *, percent: bool = False) -> str:
-        """A row a candidate, and "train" and "gap" for each metric, as the paper has it."""
+        """A row per candidate, and "train" and "gap" for each metric, as the paper has it."""
         metrics = self._metrics()
         header = ["candidate", *(f"{m} {what}" for m in metrics for what in ("train", "gap"))]
         factor, digits = (100, 2) if percent else (1, 4)
@@ -128,11 +128,11 @@ class Gap:
         return tables.markdown(header, rows) + "\n"
 
     def to_csv(self) -> str:
-        """A line a candidate and metric, with all digits."""
+        """A line per candidate and metric, with all digits."""
         return tables.csv_text(list(GapRow._fields), self.rows)
 
     def curves_csv(self) -> str:
-        """A line a candidate, metric and number of trees: the means on train and on test."""
+        """A line per candidate, metric and number of trees: the means on train and on test."""
         lines = (
             (name, metric, *point)
             for name, curves in self.curves.items()

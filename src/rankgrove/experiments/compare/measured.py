@@ -18,7 +18,7 @@ from rankgrove.metrics.base import Floats
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One metric: the values of each candidate, one a query; NaN where the query is skipped."""
+    """One metric: the values of each candidate, one per query; NaN where the query is skipped."""
 
     values: dict[str, Floats]
     query_ids: NDArray[Any]
@@ -38,7 +38,7 @@ def align(
     weights: ArrayLike | None,
     drop: bool,
 ) -> Measured:
-    """One value a query from each candidate, for the same queries in the same order."""
+    """One value per query from each candidate, for the same queries in the same order."""
     mappings = [values for values in given.values() if isinstance(values, Mapping)]
     if mappings and query_ids is None:
         query_ids = list(dict.fromkeys(query for values in mappings for query in values))
@@ -55,7 +55,7 @@ def align(
     for name, array in arrays.items():
         if len(array) != n:
             raise DataError(
-                f"the values of {name!r} must be one a query, {n}, as many as "
+                f"the values of {name!r} must be one per query, {n}, as many as "
                 f"{'query_ids' if query_ids is not None else repr(first)} has. Got {len(array)}."
             )
     ids = np.arange(n) if query_ids is None else np.asarray(query_ids)

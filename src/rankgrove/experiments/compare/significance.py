@@ -1,13 +1,13 @@
 """Whether one ranking is better than another, or whether chance would do the same.
 
-All tests are paired: they take one value a query from each side and look at the differences.
+All tests are paired: they take one value per query from each side and look at the differences.
 What they share:
 
 - A pair with a NaN on either side, a query that a metric skips, is left out, and so is a query
   of weight 0. At least two queries must be left.
 - Differences within rounding, 1e-12 of the values, are none.
 - Where all differences are 0, p is 1.
-- With weights, one a query, means are weighted, as those of `evaluate` are.
+- With weights, one per query, means are weighted, as those of `evaluate` are.
 - A round of a randomised test is a function of the seed and the number of the round: the same
   bits for any number of threads.
 """
@@ -294,7 +294,7 @@ def sample_of(values: ArrayLike, weights: ArrayLike | None = None) -> Sample:
     else:
         weight = as_floats(weights, "weights", np.float64)
         if len(weight) != len(array):
-            raise DataError(f"weights must be one a query, {len(array)}. Got {len(weight)}.")
+            raise DataError(f"weights must be one per query, {len(array)}. Got {len(weight)}.")
         if not (np.isfinite(weight).all() and (weight >= 0).all()):
             raise DataError("weights must be finite and 0 or more.")
     kept = ~np.isnan(array) & (weight > 0)

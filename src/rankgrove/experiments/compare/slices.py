@@ -34,7 +34,7 @@ class Slicing(NamedTuple):
     groups
         Their names, in order.
     group_of
-        One a query: the number of its group.
+        One per query: the number of its group.
     """
 
     name: str
@@ -53,7 +53,7 @@ def make_slicings(data: Dataset, slices: Slices) -> dict[str, Slicing]:
         One or several of "length" (documents of the query), "labels" (its highest label),
         "relevant" (how many of its labels are above 0) and "column:NAME" (a feature that is the
         same for all documents of a query); or a mapping from a name to one of these, or to
-        values: one a query, or one a document that is the same within each query.
+        values: one per query, or one per document that is the same within each query.
 
     Numbers of more than 5 values become up to 4 groups of about as many queries each; missing
     values (NaN, None) are a group of their own. Text makes one group a value, at most 50.
@@ -81,7 +81,7 @@ def _name_of(spec: Any) -> str:
 
 
 def _values_of(data: Dataset, name: str, given: str | ArrayLike) -> NDArray[Any]:
-    """One value a query."""
+    """One value per query."""
     if not isinstance(given, str):
         return per_query(data, name, given)
     if given.startswith(COLUMN):
@@ -100,13 +100,13 @@ def _values_of(data: Dataset, name: str, given: str | ArrayLike) -> NDArray[Any]
 
 
 def per_query(data: Dataset, name: str, given: ArrayLike) -> NDArray[Any]:
-    """One value a query from one a query or one a document, which must agree within each."""
+    """One value per query from one per query or one per document, which must agree within each."""
     values = np.asarray(given)
     if values.shape == (data.n_queries,):
         return values
     if values.shape != (data.n_documents,):
         raise DataError(
-            f"the slice {name!r} must have a value a query, {data.n_queries}, or a document, "
+            f"the slice {name!r} must have a value per query, {data.n_queries}, or per document, "
             f"{data.n_documents}. Got shape {values.shape}."
         )
     first = values[data.offsets[:-1]]

@@ -82,7 +82,7 @@ def comparison_text(comparison: Comparison) -> str:
 def _wide_rows(
     comparison: Comparison, percent: bool, intervals: bool, bold: str, raised: str
 ) -> list[list[str]]:
-    """A row a candidate and a column a metric; `bold` and `raised` are formats."""
+    """A row per candidate and a column per metric; `bold` and `raised` are formats."""
     summaries = {
         metric: {row.name: row for row in comparison.summary(metric)}
         for metric in comparison.metrics

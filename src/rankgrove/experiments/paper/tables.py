@@ -1,6 +1,6 @@
 """The figures of Lyzhin et al. 2022, and our tables beside them: plain, Markdown, LaTeX, JSON.
 
-The figures are in `paper_figures.json`, by table, metric and row, one a data set; of tables 22 to
+The figures are in `paper_figures.json`, by table, metric and row, one per data set; of tables 22 to
 25 pairs of train and gap. Values are metrics times 100, as the paper has them.
 """
 
@@ -46,7 +46,7 @@ def paper_columns(table: Table) -> list[str]:
 def paper_values(table: Table, metric: str, row: Row) -> dict[str, tuple[float, ...]]:
     """What the paper has for a row, by data set; nothing where it has no such row.
 
-    One number a set; for the generalisation gap two, train and gap. Those of figure 1 are the
+    One number per set; for the generalisation gap two, train and gap. Those of figure 1 are the
     losses 100 - M of tables 6 to 9 by that of the first row, less 1, in percent.
     """
     title = row.title if any(each.changes for each in table.rows) else _paper_row(row)

@@ -122,7 +122,7 @@ class TrialTable(Sequence[Trial]):
         return columns
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """A data frame of pandas, polars or pyarrow with a row a trial."""
+        """A data frame of pandas, polars or pyarrow with a row per trial."""
         return make_frame(self.to_dict(), backend)
 
     def to_markdown(self) -> str:
