@@ -33,6 +33,24 @@ _SELECT_RATIO = 4
 
 
 @kernel
+def _sort_tied_labels(labels, sign):
+    """Shell sort in place: most groups are small, and a sort of NumPy would ask for memory."""
+    n = len(labels)
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            label = labels[i]
+            at = i
+            while at >= gap and sign * labels[at - gap] < sign * label:
+                labels[at] = labels[at - gap]
+                at -= gap
+            labels[at] = label
+        gap //= 3
+
+
+@kernel
 def _sort_ties(scores, labels, sign):
     """Sort the labels of each run of equal scores: the larger sign * label comes first."""
     n = len(scores)
@@ -40,7 +58,7 @@ def _sort_ties(scores, labels, sign):
     for i in range(1, n + 1):
         if i == n or scores[i] != scores[start]:
             if i - start > 1:
-                labels[start:i] = sign * np.sort(sign * labels[start:i])[::-1]
+                _sort_tied_labels(labels[start:i], sign)
             start = i
 
 
