@@ -20,6 +20,7 @@ from rankgrove.distributed import (
     NoPortError,
     StoppedError,
     StrangeBytesError,
+    WorkerFailedError,
     WorkerLostError,
     WrongTokenError,
     WrongVersionError,
@@ -105,8 +106,8 @@ def test_nothing_is_left_open(connected):
     team = connected(3)
     ports = [address.rpartition(":")[2] for address in team.addresses]
     opened = team.ask("open_things")
-    # Two connections each; the port is closed as soon as all are connected.
-    assert opened == [{"sockets": 2, "selectors": 1, "threads": 1}] * 3
+    # Two for each other worker; the port is closed as soon as all are connected.
+    assert opened == [{"sockets": 4, "selectors": 1, "threads": 1}] * 3
     team.ask("sum", length=HISTOGRAM)
     team.ask("close")
     assert team.ask("open_things") == [{"sockets": 0, "selectors": 0, "threads": 1}] * 3
@@ -182,8 +183,7 @@ def test_stopped_process_ends_waiting_by_the_flag_only(connected, tmp_path):
 
 
 def test_busy_worker_is_not_taken_for_dead_whatever_is_sent_to_it(connected):
-    # The kernel ends a connection whose other side does not read for so long: what is sent before
-    # the other side reads must find room there.
+    # The kernel would end a connection that it watches over and whose other side does not read.
     team = connected(2, silence=1.0)
     team.workers[0].tell("sum", length=2_000_000)
     team.workers[1].ask("sleep", seconds=4)
@@ -222,6 +222,25 @@ def test_busy_worker_hears_of_an_earlier_error_when_it_sends(connected):
     answer = team.workers[0].answer()
     assert named(answer, 1, team, "WorkerFailedError")
     assert "disk full" in answer["message"]
+
+
+def test_interrupt_of_one_worker_is_told_to_all():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    pair = Pair()
+    thread = threading.Thread(target=pair.run, args=(1,), kwargs={"seconds": 3})
+    thread.start()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        connect(
+            pair.listeners[0], 0, pair.addresses, pair.tokens[0], should_stop=interrupt
+        ) as all_,
+    ):
+        all_.sum(np.zeros(3, np.int64))
+    thread.join(LIMIT)
+    assert isinstance(pair.results[1], WorkerFailedError)
+    assert str(pair.results[1]).endswith("has failed: KeyboardInterrupt")
 
 
 @pytest.mark.parametrize("length", [10, 100_000])
@@ -272,16 +291,18 @@ def test_worker_may_end_its_work_before_others(connected):
         team.workers[rank].ask("close")
 
 
-def test_closed_connection_is_a_lost_worker_on_the_other_side(connected):
+@pytest.mark.parametrize("channel", ["numbers", "words"])
+def test_closed_connection_is_a_lost_worker_on_the_other_side(connected, channel):
     team = connected(2)
-    team.workers[0].ask("shut", rank=1)
+    team.workers[0].ask("shut", rank=1, channel=channel)
     team.workers[1].tell("sum", length=10)
     assert named(team.workers[1].answer(), 0, team, WorkerLostError.__name__)
 
 
-def test_bytes_that_are_no_message_are_named(connected):
+@pytest.mark.parametrize("channel", ["numbers", "words"])
+def test_bytes_that_are_no_message_are_named(connected, channel):
     team = connected(2)
-    team.workers[0].ask("send_raw", rank=1, text="00" * 24)
+    team.workers[0].ask("send_raw", rank=1, text="00" * 24, channel=channel)
     team.workers[1].tell("sum", length=10)
     answer = team.workers[1].answer()
     assert named(answer, 0, team, StrangeBytesError.__name__)
@@ -306,12 +327,14 @@ class Pair:
         self.timeout = timeout
         self.results = [None, None]
 
-    def run(self, rank):
+    def run(self, rank, seconds=0):
+        """Connect, and gather after some seconds."""
         try:
             token = self.tokens[rank]
             with connect(
                 self.listeners[rank], rank, self.addresses, token, timeout=self.timeout
             ) as peers:
+                time.sleep(seconds)
                 self.results[rank] = peers.gather(b"%d" % rank)
         except RankgroveError as error:
             self.results[rank] = error
@@ -345,12 +368,12 @@ def test_token_is_never_sent(monkeypatch):
     heard = []
     real = handshake.Identity.greeting
     monkeypatch.setattr(
-        handshake.Identity, "greeting", lambda me, rank: heard.append(real(me, rank)) or heard[-1]
+        handshake.Identity, "greeting", lambda *args: heard.append(real(*args)) or heard[-1]
     )
     pair = Pair()
     assert pair.finish() == [[b"0", b"1"]] * 2
-    assert len(heard) == 2
-    assert len(set(heard)) == 2
+    # Two connections, two sides.
+    assert len(heard) == len(set(heard)) == 4
     assert all(pair.tokens[0].encode() not in greeting for greeting in heard)
 
 
@@ -376,7 +399,7 @@ def test_stranger_with_a_recorded_proof_is_refused():
     with socket.create_connection(address_of(pair, 0)) as stranger:
         stranger.settimeout(LIMIT)
         me = handshake.Identity(1, 2, b"another token, long enough")
-        greeting = me.greeting(0)
+        greeting = me.greeting(0, handshake.WORDS)
         stranger.sendall(greeting)
         answer = stranger.recv(len(greeting), socket.MSG_WAITALL)
         # The proof of the other side for the same greetings does not serve either.

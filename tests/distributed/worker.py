@@ -92,13 +92,13 @@ class Commands:
         with self.peers:
             raise ValueError(message)
 
-    def send_raw(self, rank, text):
+    def send_raw(self, rank, text, channel="numbers"):
         """Bytes past the protocol."""
-        self.peers._mesh._links[rank].socket.send(bytes.fromhex(text))
+        getattr(self.peers._mesh._links[rank], channel).send(bytes.fromhex(text))
 
-    def shut(self, rank):
+    def shut(self, rank, channel):
         """Close one connection, as if by accident."""
-        self.peers._mesh._links[rank].socket.close()
+        getattr(self.peers._mesh._links[rank], channel).close()
 
     def sleep(self, seconds):
         time.sleep(seconds)

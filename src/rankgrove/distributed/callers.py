@@ -35,8 +35,8 @@ class Caller:
         self._unsent, self._unread, self._read = memoryview(b""), 0, b""
         self._is_open = self._has_begun = False
 
-    def advance(self) -> int | None:
-        """Go on with the conversation; the rank at its end, None before."""
+    def advance(self) -> tuple[int, int] | None:
+        """Go on with the conversation; rank and channel at its end, None before."""
         try:
             self._open()
             while True:
@@ -50,8 +50,8 @@ class Caller:
                     self._unread -= len(data)
                 self._take(self._conversation.send(self._read))
         except StopIteration as end:
-            rank: int = end.value
-            return rank
+            result: tuple[int, int] = end.value
+            return result
         except BLOCKED as blocked:
             self.is_sending = bool(self._unsent) or isinstance(blocked, ssl.SSLWantWriteError)
             return None

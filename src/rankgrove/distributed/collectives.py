@@ -22,7 +22,8 @@ from rankgrove.distributed.wire import Header
 MOST_DIRECT = 8
 # Up to so many bytes are sent as they are, in one step; more in two steps and fewer bytes.
 SMALL = 1 << 16
-_FOLD_IN, _HALVING, _DOUBLING, _FOLD_OUT = 0, 100, 200, 300
+# Numbers of steps: those of halving and of doubling are counted from these on.
+FOLD_IN, HALVING, DOUBLING, FOLD_OUT = 0, 100, 200, 300
 
 Whole = NDArray[np.int64]
 
@@ -160,7 +161,7 @@ class Reduction:
             partners = folding.partners()
             if len(partners) * array.nbytes <= SMALL:
                 for step, partner in enumerate(partners):
-                    self._take_in(_DOUBLING + step, partner, array, array)
+                    self._take_in(DOUBLING + step, partner, array, array)
             else:
                 bounds = even_bounds(len(array), folding.n_places)
                 self._halve(folding, array, bounds)
@@ -180,27 +181,27 @@ class Reduction:
 
     def _fold_in(self, folding: Folding, array: Whole) -> None:
         if folding.is_folded:
-            self._step(_FOLD_IN, folding.neighbour, array, array[:0])
+            self._step(FOLD_IN, folding.neighbour, array, array[:0])
         elif folding.is_pair:
-            self._take_in(_FOLD_IN, folding.neighbour, array[:0], array)
+            self._take_in(FOLD_IN, folding.neighbour, array[:0], array)
 
     def _hand_over(self, folding: Folding, array: Whole) -> None:
         nothing = array[:0]
         if folding.is_folded:
-            self._step(_FOLD_OUT, folding.neighbour, nothing, array)
+            self._step(FOLD_OUT, folding.neighbour, nothing, array)
         else:
-            self._step(_FOLD_OUT, folding.neighbour, array, nothing)
+            self._step(FOLD_OUT, folding.neighbour, array, nothing)
 
     def _halve(self, folding: Folding, array: Whole, bounds: Sequence[int]) -> None:
         for step, partner, first, end, first_given, end_given in folding.halves():
             given = array[bounds[first_given] : bounds[end_given]]
-            self._take_in(_HALVING + step, partner, given, array[bounds[first] : bounds[end]])
+            self._take_in(HALVING + step, partner, given, array[bounds[first] : bounds[end]])
 
     def _double(self, folding: Folding, array: Whole, bounds: Sequence[int]) -> None:
         for step, partner, first, end, first_given, end_given in reversed(list(folding.halves())):
             mine = array[bounds[first] : bounds[end]]
             theirs = array[bounds[first_given] : bounds[end_given]]
-            self._step(_DOUBLING + step, partner, mine, theirs)
+            self._step(DOUBLING + step, partner, mine, theirs)
 
     def _take_in(self, step: int, partner: int, sent: Whole, kept: Whole) -> None:
         """Send some numbers, and combine those that come with those that are kept."""

@@ -35,8 +35,12 @@ _PROOF = 32
 _VERDICT = struct.Struct(f"<B{_PROOF}s")
 _WELCOME, _WRONG_TOKEN, _NOT_WANTED = range(3)
 
-# A part of a conversation: what it yields is sent, or says how much to read; the rank at its end.
-Conversation = Generator[bytes | int, bytes, int]
+# A part of a conversation: what it yields is sent, or says how much to read; at its end there are
+# the rank of the other side and what the connection is for.
+Conversation = Generator[bytes | int, bytes, tuple[int, int]]
+
+# What a connection is for.
+NUMBERS, WORDS = CHANNELS = range(2)
 
 
 class Greeting(NamedTuple):
@@ -44,7 +48,7 @@ class Greeting(NamedTuple):
 
     magic: bytes
     version: int
-    unused: int
+    channel: int
     rank: int
     size: int
     partner: int
@@ -58,20 +62,20 @@ class Identity(NamedTuple):
     size: int
     token: bytes
 
-    def greeting(self, partner: int) -> bytes:
+    def greeting(self, partner: int, channel: int) -> bytes:
         """A greeting for another worker, with a new random number."""
         nonce = secrets.token_bytes(_NONCE)
-        return _GREETING.pack(_MAGIC, VERSION, 0, self.rank, self.size, partner, nonce)
+        return _GREETING.pack(_MAGIC, VERSION, channel, self.rank, self.size, partner, nonce)
 
     def proof(self, side: bytes, connecting: bytes, accepting: bytes) -> bytes:
         """What only somebody with the token can know, for these two greetings and this side."""
         return hmac.digest(self.token, side + connecting + accepting, "sha256")
 
 
-def call_on(me: Identity, rank: int, address: str) -> Conversation:
+def call_on(me: Identity, rank: int, address: str, channel: int) -> Conversation:
     """The part of the worker that connects: to a rank at an address."""
     other = worker_at(rank, address)
-    greeting = me.greeting(rank)
+    greeting = me.greeting(rank, channel)
     yield greeting
     answer = yield _GREETING.size
     theirs = Greeting._make(_GREETING.unpack(answer))
@@ -99,19 +103,19 @@ def call_on(me: Identity, rank: int, address: str) -> Conversation:
         raise WrongTokenError(
             f"{other} has another token: pass the same one to all workers.", rank, address
         )
-    return rank
+    return rank, channel
 
 
-def answer_call(me: Identity, address: str, is_wanted: Callable[[int], bool]) -> Conversation:
+def answer_call(me: Identity, address: str, is_wanted: Callable[[int, int], bool]) -> Conversation:
     """The part of the worker that listens: whoever calls from some address.
 
-    `is_wanted` says whether a rank may still connect.
+    `is_wanted` says whether a rank may still connect for some purpose.
     """
     greeting = yield _GREETING.size
     theirs = Greeting._make(_GREETING.unpack(greeting))
     if theirs.magic != _MAGIC:
         raise StrangeBytesError("its bytes are no greeting", address=address)
-    answer = me.greeting(theirs.rank)
+    answer = me.greeting(theirs.rank, theirs.channel)
     yield answer
     if theirs.version != VERSION:
         raise WrongVersionError(f"it speaks version {theirs.version}", address=address)
@@ -119,8 +123,9 @@ def answer_call(me: Identity, address: str, is_wanted: Callable[[int], bool]) ->
     if not hmac.compare_digest(proof, me.proof(b"connect", greeting, answer)):
         yield _VERDICT.pack(_WRONG_TOKEN, bytes(_PROOF))
         raise WrongTokenError("it has another token", address=address)
-    if (theirs.partner, theirs.size) != (me.rank, me.size) or not is_wanted(theirs.rank):
+    fits = (theirs.partner, theirs.size) == (me.rank, me.size)
+    if not fits or not is_wanted(theirs.rank, theirs.channel):
         yield _VERDICT.pack(_NOT_WANTED, bytes(_PROOF))
         raise WorkersError(f"it says that it is worker {theirs.rank}", address=address)
     yield _VERDICT.pack(_WELCOME, me.proof(b"accept", greeting, answer))
-    return theirs.rank
+    return theirs.rank, theirs.channel

@@ -23,7 +23,14 @@ from rankgrove.distributed.failures import (
     lost,
     worker_at,
 )
-from rankgrove.distributed.handshake import Identity, answer_call, call_on
+from rankgrove.distributed.handshake import (
+    CHANNELS,
+    NUMBERS,
+    WORDS,
+    Identity,
+    answer_call,
+    call_on,
+)
 from rankgrove.distributed.links import Link
 from rankgrove.distributed.mesh import Mesh, Waiting
 from rankgrove.distributed.sockets import SocketPeers
@@ -53,6 +60,7 @@ class Joining:
     ) -> None:
         self.me, self.addresses, self.silence, self.tls = me, addresses, silence, tls
         self.links: dict[int, Link] = {}
+        self.connections: dict[tuple[int, int], socket.socket] = {}
         self.refused: list[str] = []
         self.callers: list[Caller] = []
         self.listener = listener
@@ -68,13 +76,14 @@ class Joining:
         """Make all links."""
         until = time.perf_counter() + timeout
         for rank in range(self.me.rank):
-            self._call(rank)
+            for channel in CHANNELS:
+                self._call(rank, channel)
         while self.missing:
             for key, _ in self.selector.select(0.2):
                 if key.fileobj is self.listener.socket:
                     self._accept()
                 elif isinstance(key.data, Link):
-                    self._look_at(key.data)
+                    key.data.hear()  # whether it has gone or failed
                 else:
                     self._advance(key.data)
             now = time.perf_counter()
@@ -90,8 +99,11 @@ class Joining:
         self.selector.close()
         for caller in self.callers:
             caller.socket.close()
+        for (rank, _), connection in self.connections.items():
+            if rank not in self.links:
+                connection.close()
 
-    def _call(self, rank: int) -> None:
+    def _call(self, rank: int, channel: int) -> None:
         address = self.addresses[rank]
         host, port = read_address(address)
         try:
@@ -109,7 +121,8 @@ class Joining:
             encrypt = partial(
                 self.tls[1].wrap_socket, do_handshake_on_connect=False, server_hostname=host
             )
-        self._add(Caller(connection, call_on(self.me, rank, address), address, rank, encrypt))
+        conversation = call_on(self.me, rank, address, channel)
+        self._add(Caller(connection, conversation, address, rank, encrypt))
 
     def _accept(self) -> None:
         try:
@@ -129,8 +142,9 @@ class Joining:
         conversation = answer_call(self.me, address, self._is_wanted)
         self._add(Caller(connection, conversation, address, None, encrypt))
 
-    def _is_wanted(self, rank: int) -> bool:
-        return self.me.rank < rank < self.me.size and rank not in self.links
+    def _is_wanted(self, rank: int, channel: int) -> bool:
+        is_expected = self.me.rank < rank < self.me.size and channel in CHANNELS
+        return is_expected and (rank, channel) not in self.connections
 
     def _add(self, caller: Caller) -> None:
         self.callers.append(caller)
@@ -138,7 +152,7 @@ class Joining:
 
     def _advance(self, caller: Caller) -> None:
         try:
-            rank = caller.advance()
+            end = caller.advance()
         except WorkersError as error:
             self._refuse(caller, str(error))
             if caller.rank is not None:
@@ -148,23 +162,23 @@ class Joining:
             if caller.rank is not None:
                 raise lost(caller.rank, caller.address, _no_way(error)) from None
         else:
-            if rank is None:
+            if end is None:
                 mask = _READ | (_WRITE if caller.is_sending else 0)
                 self.selector.modify(caller.socket, mask, caller)
-                return
-            if rank in self.links:
-                self._refuse(caller, f"worker {rank} is connected already")
-                return
-            self.callers.remove(caller)
-            link = Link(caller.socket, rank, self.addresses[rank], self.silence)
-            self.links[rank] = link
-            self.selector.modify(caller.socket, _READ, link)
+            elif end in self.connections:
+                self._refuse(caller, f"worker {end[0]} is connected already")
+            else:
+                self._keep(caller, *end)
 
-    def _look_at(self, link: Link) -> None:
-        """See whether a worker that is connected has gone, has failed or has begun to work."""
-        link.pull()
-        if link.early is not None:
-            self.selector.unregister(link.socket)
+    def _keep(self, caller: Caller, rank: int, channel: int) -> None:
+        self.callers.remove(caller)
+        self.selector.unregister(caller.socket)
+        self.connections[rank, channel] = caller.socket
+        numbers, words = (self.connections.get((rank, each)) for each in (NUMBERS, WORDS))
+        if numbers is not None and words is not None:
+            link = Link(rank, self.addresses[rank], numbers, words, self.silence)
+            self.links[rank] = link
+            self.selector.register(words, _READ, link)
 
     def _refuse(self, caller: Caller, reason: str) -> None:
         self.refused.append(f"{caller.address} ({reason})")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import selectors
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from rankgrove.distributed.failures import (
@@ -18,16 +16,20 @@ from rankgrove.distributed.failures import (
     WorkersError,
     worker_at,
 )
-from rankgrove.distributed.links import BLOCKED, Link, ToldFailureError
-from rankgrove.distributed.wire import Header, NumberType, Operation, failure_message
+from rankgrove.distributed.links import Link, ToldFailureError
+from rankgrove.distributed.wire import (
+    Header,
+    NumberType,
+    Operation,
+    failure_message,
+    goodbye_message,
+)
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _NOTHING = memoryview(b"")
-# How often the stop flag is looked at, when a line says who is waited for, and how long a failing
-# worker tries to tell the others, all in seconds.
+# Seconds after which the stop flag is looked at, and after which a line says who is waited for.
 _LOOK = 1.0
 _LINE = 30.0
-_TELLING = 1.0
 
 _logger = logging.getLogger("rankgrove.distributed")
 
@@ -106,7 +108,7 @@ class Mesh:
         self._waiting = waiting
         self._selector = selectors.DefaultSelector()
         for link in links:
-            self._watch(link)
+            self._selector.register(link.words, _READ, (link, True))
 
     @property
     def traffic(self) -> Traffic:
@@ -151,13 +153,12 @@ class Mesh:
         """
         processor = time.thread_time()
         try:
-            starts = header.starts()
+            start = header.start()
             links = [self._links[rank] for rank in {**sends, **receives}]
             for link in links:
                 target = receives.get(link.rank, _NOTHING)
-                link.start(header, starts, sends.get(link.rank, _NOTHING), target)
-                if not link.held:
-                    link.push()
+                link.start(header, start, sends.get(link.rank, _NOTHING), target)
+                link.push()
             self._run(links, arrived)
             return {
                 rank: bytes(self._links[rank].message or b"")
@@ -183,34 +184,29 @@ class Mesh:
         elif not isinstance(error, WorkersError):
             words = f"{type(error).__name__}: {error}" if words else type(error).__name__
         self.failure = str(error) or words
-        self._send_to_all(failure_message(origin, lost, words))
+        self._say(failure_message(origin, lost, words))
         return error
 
     def abort(self, words: str) -> None:
         """Tell all workers that this one has failed."""
         if self.failure is None and not self.closed:
             self.failure = words
-            self._send_to_all(failure_message(self.rank, None, words))
+            self._say(failure_message(self.rank, None, words))
 
     def close(self) -> None:
-        """Say goodbye and close every connection; after a failure, let its words arrive."""
+        """Say goodbye and close every connection."""
         if self.closed:
             return
         self.closed = True
-        try:
-            if self.failure is None:
-                goodbye = Header(int(Operation.GOODBYE), 0, 0, self._traffic.exchanges, 0).pack()
-                self._send_to_all(goodbye)
-            else:
-                self._linger()
-        finally:
-            self._selector.close()
-            for link in self._links.values():
-                link.socket.close()
+        if self.failure is None:
+            self._say(goodbye_message(self._traffic.exchanges))
+        self._selector.close()
+        for link in self._links.values():
+            link.close()
 
     def _run(self, links: list[Link], arrived: Callable[[int], None] | None) -> None:
         for link in links:
-            # Often the message is here already: then nobody has to wait, and all can be sent.
+            # Often the message is here already; then nobody has to wait.
             self._go_on(link, arrived)
         before = time.perf_counter()
         self._waiting.begin(before)
@@ -218,87 +214,55 @@ class Mesh:
             events = self._selector.select(_LOOK)
             now = time.perf_counter()
             self._traffic.seconds_waiting += now - before
-            for key, _ in events:
-                self._go_on(key.data, arrived)
+            for key, mask in events:
+                link, is_words = key.data
+                if not is_words:
+                    self._go_on(link, arrived, is_early=link.received and mask & _READ != 0)
+                    continue
+                link.hear()
+                if link.left:
+                    self._selector.unregister(link.words)
             before = time.perf_counter()
             if before >= self._waiting.next_look:
                 self._waiting.look((link.rank, link.address) for link in unfinished)
 
-    def _go_on(self, link: Link, arrived: Callable[[int], None] | None) -> None:
+    def _go_on(
+        self, link: Link, arrived: Callable[[int], None] | None, *, is_early: bool = False
+    ) -> None:
         if link.pull() and arrived is not None:
             arrived(link.rank)
         if link.unsent:
             link.push()
-        self._watch(link)
+        self._watch(link, is_early)
 
-    def _watch(self, link: Link) -> None:
-        """Wait for what the link can go on with: its early message is left where it is."""
-        may_read = not link.left and link.early is None
+    def _watch(self, link: Link, is_early: bool) -> None:
+        """Wait for what the link can go on with.
+
+        A message of the next step that comes early is left where it is: the link is not watched
+        until that step.
+        """
+        may_read = not link.received or (link.watched & _READ and not is_early)
         mask = (_READ if may_read else 0) | (_WRITE if link.unsent else 0)
         if mask == link.watched:
             return
         if not link.watched:
-            self._selector.register(link.socket, mask, link)
+            self._selector.register(link.numbers, mask, (link, False))
         elif not mask:
-            self._selector.unregister(link.socket)
+            self._selector.unregister(link.numbers)
         else:
-            self._selector.modify(link.socket, mask, link)
+            self._selector.modify(link.numbers, mask, (link, False))
         link.watched = mask
 
     def _error_of(self, told: ToldFailureError) -> WorkersError:
         rank = told.origin if told.lost is None else told.lost
         address = self.addresses[rank] if 0 <= rank < self.size else "an unknown address"
         if told.lost is not None:
-            return WorkerLostError(f"{told.words} (seen by worker {told.origin})", rank, address)
+            words = f"{told.words.rstrip('.')} (seen by worker {told.origin})."
+            return WorkerLostError(words, rank, address)
         return WorkerFailedError(
             f"{worker_at(rank, address)} has failed: {told.words}", rank, address
         )
 
-    def _send_to_all(self, message: bytes) -> None:
-        """Send a last message to whoever can be reached, within a second."""
-        until = time.perf_counter() + _TELLING
-        links = []
+    def _say(self, message: bytes) -> None:
         for link in self._links.values():
-            link.tell(message)
-            with suppress(WorkersError, ToldFailureError):
-                link.push()
-                links.append(link)
-        with selectors.DefaultSelector() as selector:
-            for link in links:
-                if link.unsent:
-                    selector.register(link.socket, _WRITE, link)
-            while selector.get_map() and (left := until - time.perf_counter()) > 0:
-                for key, _ in selector.select(left):
-                    try:
-                        key.data.push()
-                    except (WorkersError, ToldFailureError):
-                        key.data.unsent = []
-                    if not key.data.unsent:
-                        selector.unregister(key.fileobj)
-
-    def _linger(self) -> None:
-        """Read until the others have closed their side, at most a second.
-
-        A connection that is closed with unread bytes is reset, which may take the words of a
-        failure with it.
-        """
-        until = time.perf_counter() + _TELLING
-        with selectors.DefaultSelector() as selector:
-            for link in self._links.values():
-                with suppress(OSError):
-                    link.socket.shutdown(socket.SHUT_WR)
-                    selector.register(link.socket, _READ)
-            while selector.get_map() and (left := until - time.perf_counter()) > 0:
-                for key, _ in selector.select(left):
-                    if not _discard(key.fileobj):
-                        selector.unregister(key.fileobj)
-
-
-def _discard(connection: object) -> bool:
-    """Read and forget; False at the end of the connection."""
-    try:
-        return bool(connection.recv(1 << 20))  # type: ignore[attr-defined]
-    except BLOCKED:
-        return True
-    except OSError:
-        return False
+            link.say(message)

@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.distributed.collectives import (
+    DOUBLING,
+    FOLD_IN,
+    FOLD_OUT,
     MOST_DIRECT,
     Folding,
     Reduction,
@@ -23,7 +26,6 @@ from rankgrove.distributed.wire import Header, NumberType, Operation
 from rankgrove.errors import refusal
 
 _BLOCK = struct.Struct("<IQ")
-_FOLD_IN, _DOUBLING, _FOLD_OUT = 0, 200, 300
 
 
 def new_token() -> str:
@@ -180,13 +182,13 @@ class SocketPeers:
         folding = Folding(self.rank, self.size)
         if folding.is_pair:
             give = folding.is_folded
-            self._swap(header, _FOLD_IN, folding.neighbour, messages if give else {}, messages)
+            self._swap(header, FOLD_IN, folding.neighbour, messages if give else {}, messages)
         if not folding.is_folded:
             for step, partner in enumerate(folding.partners()):
-                self._swap(header, _DOUBLING + step, partner, messages, messages)
+                self._swap(header, DOUBLING + step, partner, messages, messages)
         if folding.is_pair:
             give = not folding.is_folded
-            self._swap(header, _FOLD_OUT, folding.neighbour, messages if give else {}, messages)
+            self._swap(header, FOLD_OUT, folding.neighbour, messages if give else {}, messages)
 
     def _swap(
         self,

@@ -11,10 +11,10 @@ A message is a header of 24 bytes and a body of raw bytes. All numbers are littl
 | 8 | number of the call |
 | 8 | length of the body in bytes |
 
-A body longer than `FIRST_FRAME` is sent in two frames: a header that says the length of all of it,
-and its first `FIRST_FRAME` bytes; then a header `MORE` with the rest, once a header of the other
-side has shown that the other side reads. So bytes never lie in the kernel in front of a worker
-that is busy with something else: TCP_USER_TIMEOUT would take it for dead.
+Two workers have two connections: over one go the numbers, over the other one words, which are the
+messages `FAILURE` and `GOODBYE`. So words come at once, whatever is on its way beside them; and the
+kernel, which can only ask a silent connection whether the other machine is still there, always has
+one that it can ask. (It would take a worker for dead that is busy and does not read its numbers.)
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ MAGIC = b"RGW1"
 _START = struct.Struct("<4sBBHQ")
 _LENGTH = struct.Struct("<Q")
 HEADER_BYTES = _START.size + _LENGTH.size
-# Less than any kernel takes for a connection that nobody reads: Linux grants 64 KiB at first.
-FIRST_FRAME = 48 << 10
 # The words of a failure are cut here; longer ones would be no words.
-LONGEST_FAILURE = 1 << 15
+LONGEST_FAILURE = 1 << 12
 # A body up to here is copied behind its header: quicker than to send two pieces.
 _COPIED = 1 << 10
 FAILURE_ORIGIN = struct.Struct("<ii")
@@ -45,9 +43,8 @@ class Operation(IntEnum):
     GATHER = 4
     REDUCE_SCATTER = 5
     BROADCAST = 6
-    MORE = 7
-    FAILURE = 8
-    GOODBYE = 9
+    FAILURE = 7
+    GOODBYE = 8
 
 
 class NumberType(IntEnum):
@@ -67,16 +64,13 @@ class Header(NamedTuple):
     call: int
     length: int
 
-    def starts(self) -> tuple[bytes, bytes]:
-        """All but the length of the headers of both frames, as they are sent."""
-        return self._start(), _START.pack(MAGIC, Operation.MORE, *self[1:4])
-
-    def _start(self) -> bytes:
+    def start(self) -> bytes:
+        """All of the header as it is sent, but for the length."""
         return _START.pack(MAGIC, *self[:4])
 
     def pack(self) -> bytes:
         """The header as it is sent."""
-        return self._start() + _LENGTH.pack(self.length)
+        return self.start() + _LENGTH.pack(self.length)
 
     def __str__(self) -> str:
         names = {member.value: member.name.lower() for member in Operation}
@@ -100,27 +94,12 @@ def length_after(start: bytes, raw: bytearray) -> int | None:
     return length
 
 
-def frames(
-    starts: tuple[bytes, bytes], body: memoryview
-) -> tuple[list[memoryview], list[memoryview]]:
-    """What is sent of a message at once, and what once the other side reads."""
-    length = len(body)
-    header = starts[0] + _LENGTH.pack(length)
-    if length <= _COPIED:
-        return [memoryview(header + body)], []
-    if length <= FIRST_FRAME:
-        return [memoryview(header), body], []
-    rest = starts[1] + _LENGTH.pack(length - FIRST_FRAME)
-    return [memoryview(header), body[:FIRST_FRAME]], [memoryview(rest), body[FIRST_FRAME:]]
-
-
-def sent_bytes(length: int) -> int:
-    """How many bytes a message with a body of some length takes on the wire.
-
-    >>> sent_bytes(0), sent_bytes(8), sent_bytes(FIRST_FRAME + 1) - FIRST_FRAME
-    (24, 32, 49)
-    """
-    return length + HEADER_BYTES * (2 if length > FIRST_FRAME else 1)
+def pieces(start: bytes, body: memoryview) -> list[memoryview]:
+    """A message, with the start of its header, as pieces to send."""
+    header = start + _LENGTH.pack(len(body))
+    if len(body) <= _COPIED:
+        return [memoryview(header + body)]
+    return [memoryview(header), body]
 
 
 def failure_message(origin: int, lost: int | None, words: str) -> bytes:
@@ -129,6 +108,11 @@ def failure_message(origin: int, lost: int | None, words: str) -> bytes:
     body += words.encode("utf-8", "replace")[: LONGEST_FAILURE - len(body)]
     header = Header(int(Operation.FAILURE), int(NumberType.BYTES), 0, 0, len(body))
     return header.pack() + body
+
+
+def goodbye_message(call: int) -> bytes:
+    """A whole message that says that no call follows after one."""
+    return Header(int(Operation.GOODBYE), int(NumberType.BYTES), 0, call, 0).pack()
 
 
 def read_failure(body: bytes | bytearray) -> tuple[int, int | None, str]:
