@@ -235,9 +235,9 @@ def test_interrupt_of_one_worker_is_told_to_all():
         pytest.raises(KeyboardInterrupt),
         connect(
             pair.listeners[0], 0, pair.addresses, pair.tokens[0], should_stop=interrupt
-        ) as all_,
+        ) as peers,
     ):
-        all_.sum(np.zeros(3, np.int64))
+        peers.gather(b"")
     thread.join(LIMIT)
     assert isinstance(pair.results[1], WorkerFailedError)
     assert str(pair.results[1]).endswith("has failed: KeyboardInterrupt")
@@ -328,13 +328,14 @@ class Pair:
         self.results = [None, None]
 
     def run(self, rank, seconds=0):
-        """Connect, and gather after some seconds."""
+        """Connect, and gather twice after some seconds."""
         try:
             token = self.tokens[rank]
             with connect(
                 self.listeners[rank], rank, self.addresses, token, timeout=self.timeout
             ) as peers:
                 time.sleep(seconds)
+                peers.gather(b"")
                 self.results[rank] = peers.gather(b"%d" % rank)
         except RankgroveError as error:
             self.results[rank] = error
