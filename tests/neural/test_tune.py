@@ -116,12 +116,12 @@ def test_going_on_after_any_trial_gives_what_one_run_gives(sets, whole, tmp_path
 
 
 def test_interrupt_within_a_trial_drops_it(sets, whole, monkeypatch):
-    def interrupt(n_epochs, best):
+    def interrupt(progress, n_epochs, best):
         if n_epochs == 2 and len(seen) == 2:
             raise KeyboardInterrupt
 
     seen = []
-    monkeypatch.setattr("rankgrove.experiments.tune.tune._ignore", interrupt)
+    monkeypatch.setattr("rankgrove.experiments.tune.tune.TrialProgress.grown", interrupt)
     tuned = tune(*sets, **SMALL, callbacks=[seen.append])
     assert tuned.interrupted
     assert outcome(tuned)["value"] == outcome(whole)["value"][:2]

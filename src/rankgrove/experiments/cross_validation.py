@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.data.dataset import Dataset
-from rankgrove.errors import DataError, ParameterError, is_number, parameter, refusal, word
+from rankgrove.errors import DataError, ParameterError, parameter, refusal, word
 from rankgrove.experiments import tables
+from rankgrove.experiments.checks import check_dataset, check_share
 from rankgrove.experiments.folds import make_folds
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, measure_dataset
@@ -81,12 +82,7 @@ class CrossValidation:
         """Plain numbers by estimator and metric; what is not a number is None."""
         return {
             name: {
-                metric: {
-                    **row,
-                    "folds": [
-                        None if math.isnan(mean) else mean for mean in self.fold_means[name][metric]
-                    ],
-                }
+                metric: {**row, "folds": list(map(tables.plain, self.fold_means[name][metric]))}
                 for metric, row in table.to_dict().items()
             }
             for name, table in self.results.items()
@@ -109,16 +105,14 @@ class CrossValidation:
 
     def cells(self) -> list[list[str]]:
         """The table as text: a row of names, then one for each estimator and metric."""
-        folds = [f"fold {number}" for number in range(1, self.n_folds + 1)]
-        lines = [["estimator", "metric", "mean", "std.error", "queries", "skipped", *folds]]
+        numbered = [f"fold {number}" for number in range(1, self.n_folds + 1)]
+        lines = [["estimator", "metric", "mean", "std.error", "queries", "skipped", *numbered]]
         for name, table in self.results.items():
             for metric, row in table.results.items():
-                numbers = [row.mean, row.standard_error]
-                means = self.fold_means[name][metric]
-                lines.append(
-                    [name, metric, *map(_shown, numbers), f"{row.counted:,}", f"{row.skipped:,}"]
-                    + [_shown(mean) for mean in means]
-                )
+                means = map(_shown, (row.mean, row.standard_error))
+                counts = f"{row.counted:,}", f"{row.skipped:,}"
+                folds = map(_shown, self.fold_means[name][metric])
+                lines.append([name, metric, *means, *counts, *folds])
         return lines
 
     def __str__(self) -> str:
@@ -179,9 +173,8 @@ def cross_validate(
     >>> print(table.cells()[0][:4], len(table.fold_means["Ranker"]["ndcg@10"]))
     ['estimator', 'metric', 'mean', 'std.error'] 3
     """
-    if not isinstance(data, Dataset):
-        raise ParameterError(f"data must be a Dataset. Got {type(data).__name__}.")
-    chosen = parse_metrics([metrics] if isinstance(metrics, (str, Metric)) else metrics)
+    check_dataset("data", data)
+    chosen = parse_metrics(metrics)
     # What cannot be measured is known before the work.
     measure_dataset(data, np.zeros(data.n_documents), chosen, n_jobs=n_jobs)
     named = _named(estimators)
@@ -204,13 +197,9 @@ def cross_validate(
 
 
 def _measure(
-    data: Dataset,
-    metrics: Sequence[Metric],
-    scores: dict[str, Floats],
-    fold_of: NDArray[np.int64],
-    whole: list[int],
-    n_folds: int,
-) -> CrossValidation:
+    data: Dataset, metrics: Sequence[Metric], scores: dict[str, Floats],
+    fold_of: NDArray[np.int64], whole: list[int], n_folds: int,
+) -> CrossValidation:  # fmt: skip
     """Measure the queries of the folds that are done."""
     tested = np.isin(fold_of, whole)
     rows = np.repeat(tested, data.group)
@@ -218,14 +207,11 @@ def _measure(
         own[~rows] = np.nan
     part = data if tested.all() else data.take_queries(tested)
     results = {name: measure_dataset(part, own[rows], metrics) for name, own in scores.items()}
-    weights = part.query_weights
-    means: dict[str, dict[str, list[float]]] = {
+    chosen = [fold_of[tested] == fold for fold in range(n_folds)]
+    means = {
         name: {
-            metric: [
-                _mean(table.per_query(metric), weights, fold_of[tested] == fold)
-                for fold in range(n_folds)
-            ]
-            for metric in table
+            metric: [_mean(row.values, part.query_weights, queries) for queries in chosen]
+            for metric, row in table.results.items()
         }
         for name, table in results.items()
     }
@@ -256,24 +242,18 @@ def _named(estimators: Any) -> dict[str, Any]:
 
 
 def _check_share(share: Any, named: Mapping[str, Any]) -> None:
-    if share is not None and not (is_number(share) and 0 < share < 1):
-        raise refusal("valid_share", f"be above 0 and below 1, or {word(None)}", share)
+    if share is not None:
+        check_share("valid_share", share, f"be above 0 and below 1, or {word(None)}")
     for name, estimator in named.items():
         takes_valid = "valid" in _names_of_fit(estimator)
         stops = getattr(estimator, "early_stopping_rounds", None) is not None
         if share is None and stops and takes_valid:
             rounds = parameter("early_stopping_rounds", estimator.early_stopping_rounds)
-            raise refusal(
-                "valid_share",
-                "be given for early stopping",
-                got=f"none, and estimator {name!r} has {rounds}",
-            )
+            got = f"none, and estimator {name!r} has {rounds}"
+            raise refusal("valid_share", "be given for early stopping", got=got)
         if share is not None and not takes_valid:
-            raise refusal(
-                "valid_share",
-                "be left out for an estimator whose fit takes no valid",
-                got=f"it for {name!r}, {type(estimator).__name__}",
-            )
+            rule = "be left out for an estimator whose fit takes no valid"
+            raise refusal("valid_share", rule, got=f"it for {name!r}, {type(estimator).__name__}")
 
 
 def _names_of_fit(estimator: Any) -> set[str]:
@@ -336,18 +316,13 @@ def _queries_of(estimator: Any, train: Dataset) -> dict[str, Any]:
         if not get_config()["enable_metadata_routing"]:
             before = f"{step}__"
     names = _names_of_fit(last)
-    given: dict[str, Any] = {}
-    if "qid" in names:
-        given[f"{before}qid"] = train.qid
-    elif "group" in names:
-        given[f"{before}group"] = train.group
-    elif "group_id" in names:
-        given[f"{before}group_id"] = train.qid
+    queries = {"qid": train.qid, "group": train.group, "group_id": train.qid}
+    taken = [name for name in queries if name in names][:1]
+    given: dict[str, Any] = {f"{before}{name}": queries[name] for name in taken}
     if train.weights is not None and "sample_weight" in names:
         # One per query for us and XGBoost, one per row for all others.
-        by_query = "qid" in names
-        weights = train.weights if by_query else np.repeat(train.weights, train.group)
-        given[f"{before}sample_weight"] = weights
+        repeats = 1 if "qid" in names else train.group
+        given[f"{before}sample_weight"] = np.repeat(train.weights, repeats)
     return given
 
 

@@ -9,7 +9,8 @@ rises in a share p of all directions, n of them miss every such direction with a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.matrix import features_of
 from rankgrove.errors import DataError, is_number, refusal, whole_number
+from rankgrove.experiments.checks import check_dataset, check_share
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import measure_dataset
@@ -82,7 +84,8 @@ class Optimality:
     @property
     def n_rising(self) -> int:
         """In how many directions the metric rose by more than rounding."""
-        return int(np.count_nonzero(self.values > self.value + _rounding(self.value)))
+        rounding = _ROUNDING * max(1.0, abs(self.value))
+        return int(np.count_nonzero(self.values > self.value + rounding))
 
     @property
     def share_rising(self) -> float:
@@ -142,18 +145,20 @@ class Optimality:
         return Curve(at, values, ("step", str(self.metric)), mark=0.0)
 
     def __str__(self) -> str:
-        confidence = f"With confidence {100 * (1 - self.delta):g} %"
         if self.is_local_maximum:
-            return (
-                f"{self.metric} = {self.value:.6f} rises in none of {self.n_directions} random "
-                f"directions: no sign that the model is not at a local maximum. {confidence}, it "
-                f"rises in at most {100 * self.share_bound:.2g} % of all directions."
+            found = (
+                f"none of {self.n_directions} random directions: no sign that the model is not at "
+                f"a local maximum"
+            )
+        else:
+            found = (
+                f"{self.n_rising} of {self.n_directions} random directions, by up to "
+                f"{self.largest_rise:.2g}: the model is not at a local maximum"
             )
         return (
-            f"{self.metric} = {self.value:.6f} rises in {self.n_rising} of {self.n_directions} "
-            f"random directions, by up to {self.largest_rise:.2g}: the model is not at a local "
-            f"maximum. {confidence}, it rises in at most {100 * self.share_bound:.2g} % of all "
-            f"directions."
+            f"{self.metric} = {self.value:.6f} rises in {found}. With confidence "
+            f"{100 * (1 - self.delta):g} %, it rises in at most {100 * self.share_bound:.2g} % of "
+            f"all directions."
         )
 
 
@@ -214,16 +219,14 @@ def is_local_maximum(
     >>> wrong.value, wrong.is_local_maximum, wrong.largest_rise
     (0.5, False, 0.5)
     """
-    if not isinstance(data, Dataset):
-        raise refusal("data", "be a Dataset", got=type(data).__name__)
-    for name, value in (("delta", delta), ("p0", p0)):
-        if not is_number(value) or not 0 < value < 1:
-            raise refusal(name, "be a number between 0 and 1", value)
+    check_dataset("data", data)
+    for name, share in (("delta", delta), ("p0", p0)):
+        check_share(name, share, "be a number between 0 and 1")
     if not is_number(step) or not 0 < step < math.inf:
         raise refusal("step", "be a number above 0", step)
     seed = whole_number("seed", seed, 0)
     chosen = parse_metric(metric)
-    lines: _TreeLines | _WeightLines
+    lines: _Lines
     model = getattr(model, "model_", model)
     if hasattr(model, "weights_and_scorer"):
         model = model.weights_and_scorer(data)
@@ -257,96 +260,86 @@ def directions_needed(delta: float, p0: float) -> int:
     return max(1, math.ceil(math.log(delta) / math.log1p(-p0)))
 
 
-def _rounding(value: float) -> float:
-    return _ROUNDING * max(1.0, abs(value))
+class _Lines(ABC):
+    """The data and what a model scores on them when its weights move."""
+
+    def __init__(
+        self, data: Dataset, n_jobs: int | None, n_weights: int, scale: float | Floats
+    ) -> None:
+        self._data, self._n_jobs, self.n_weights, self._scale = data, n_jobs, n_weights, scale
+
+    def direction(self, seed: int, number: int) -> Floats:
+        """A random direction, in which a step of 1 moves each weight by its scale."""
+        normal = np.random.default_rng([seed, number]).standard_normal(self.n_weights)
+        return np.asarray(self._scale * normal)
+
+    def measure(self, metric: Metric, moves: Sequence[Floats]) -> Floats:
+        """The metric after each move of the weights."""
+        tables = (measure_dataset(self._data, scores, metric, n_jobs=self._n_jobs)
+                  for scores in self._scores_after(moves))  # fmt: skip
+        return np.array([table[str(metric)] for table in tables])
+
+    @abstractmethod
+    def _scores_after(self, moves: Sequence[Floats]) -> Iterator[ArrayLike]:
+        """The scores of all documents after each move."""
 
 
-class _WeightLines:
-    """Any model by its weights: what it scores when they move."""
+class _WeightLines(_Lines):
+    """Any model by its weights; their scale is their typical size."""
 
     def __init__(
         self, weights: ArrayLike, function: Callable[[Floats], ArrayLike], data: Dataset,
         n_jobs: int | None,
     ) -> None:  # fmt: skip
-        self.weights = as_floats(weights, "weights", np.float64)
-        if not np.isfinite(self.weights).all() or not self.weights.any():
+        self._weights, self._function = as_floats(weights, "weights", np.float64), function
+        if not np.isfinite(self._weights).all() or not self._weights.any():
             raise DataError("weights must be finite and not all 0. Got others.")
-        self.n_weights = len(self.weights)
-        self._scale = math.sqrt(float(np.mean(self.weights**2)))
-        self._function, self._data, self._n_jobs = function, data, n_jobs
+        scale = math.sqrt(float(np.mean(self._weights**2)))
+        super().__init__(data, n_jobs, len(self._weights), scale)
 
-    def direction(self, seed: int, number: int) -> Floats:
-        """A random direction, in which a step of 1 moves every weight by their typical size."""
-        return self._scale * _normal(seed, number, self.n_weights)
-
-    def measure(self, metric: Metric, moves: Sequence[Floats]) -> Floats:
-        """The metric after each move of the weights."""
-        values = []
-        for move in moves:
-            scores = self._function(self.weights + move)
-            values.append(
-                measure_dataset(self._data, scores, metric, n_jobs=self._n_jobs)[str(metric)]
-            )
-        return np.array(values)
+    def _scores_after(self, moves: Sequence[Floats]) -> Iterator[ArrayLike]:
+        return (self._function(self._weights + move) for move in moves)
 
 
-class _TreeLines:
-    """A model of trees: what documents score when the values of leaves move."""
+class _TreeLines(_Lines):
+    """A model of trees by the values of its leaves; their scale is the spread of their tree."""
 
     def __init__(self, model: Model, data: Dataset, n_jobs: int | None) -> None:
         ensemble = model.ensemble
-        self.n_weights = len(ensemble.value)
         if ensemble.n_trees == 0 or not len(ensemble.feature):
             raise DataError(f"a model must have leaves to move. Got {model!r}.")
-        features = features_of(data, model.feature_names)
-        encoded = model.schema.encode(features)
+        encoded = model.schema.encode(features_of(data, model.feature_names))
         self._scores = model.predict(data, n_jobs=n_jobs)
         self._leaves = _leaves_of(ensemble, encoded, n_jobs)
         starts = ensemble.split_offsets[:-1] + np.arange(ensemble.n_trees)
         self._first_leaf = as_input(starts, np.int64)
-        sizes = np.diff(np.append(starts, self.n_weights))
+        n_weights = len(ensemble.value)
+        sizes = np.diff(np.append(starts, n_weights))
         spreads = [float(np.std(ensemble.tree(t).value)) for t in range(ensemble.n_trees)]
-        self._scale = np.repeat(spreads, sizes)
-        self._data, self._n_jobs = data, n_jobs
+        super().__init__(data, n_jobs, n_weights, np.repeat(spreads, sizes))
 
-    def direction(self, seed: int, number: int) -> Floats:
-        """A random direction, in which a step of 1 moves a leaf by the spread of its tree."""
-        return self._scale * _normal(seed, number, self.n_weights)
-
-    def measure(self, metric: Metric, moves: Sequence[Floats]) -> Floats:
-        """The metric after each move of the leaves' values."""
-        values = []
+    def _scores_after(self, moves: Sequence[Floats]) -> Iterator[ArrayLike]:
         for first in range(0, len(moves), _DIRECTIONS):
             block = moves[first : first + _DIRECTIONS]
-            changes = self._changes(block)
-            for direction in range(len(block)):
-                scores = self._scores + changes[:, direction]
-                table = measure_dataset(self._data, scores, metric, n_jobs=self._n_jobs)
-                values.append(table[str(metric)])
-        return np.array(values)
+            for change in self._changes(block).T[: len(block)]:
+                yield self._scores + change
 
     def _changes(self, moves: Sequence[Floats]) -> Floats:
-        """What moves of the leaves add to the score of each document, a column a move."""
+        """What moves of the leaves add to the score of each document, a column per move."""
         n_rows = self._leaves.shape[1]
         # Always as many columns, so that each sum is made alike; those without a move are 0.
         columns = np.zeros((self.n_weights, _DIRECTIONS))
-        for column, move in enumerate(moves):
-            columns[:, column] = move
+        columns[:, : len(moves)] = np.transpose(moves)
         moved = as_input(columns, np.float64)
         out = np.zeros((n_rows, _DIRECTIONS))
-        n_chunks = -(-n_rows // _CHUNK_DOCUMENTS)
 
         def task(chunk: int) -> None:
             first = chunk * _CHUNK_DOCUMENTS
             last = min(first + _CHUNK_DOCUMENTS, n_rows)
             add_moves(self._leaves, self._first_leaf, moved, first, last, out)
 
-        run_chunks(task, n_chunks, self._n_jobs)
+        run_chunks(task, -(-n_rows // _CHUNK_DOCUMENTS), self._n_jobs)
         return out
-
-
-def _normal(seed: int, number: int, n_weights: int) -> Floats:
-    return np.random.default_rng([seed, number]).standard_normal(n_weights)
 
 
 def _leaves_of(

@@ -101,6 +101,11 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def plain_dict(row: Any) -> dict[str, Any]:
+    """The fields of a named tuple for JSON."""
+    return {name: plain(value) for name, value in row._asdict().items()}
+
+
 def show_p(p: float) -> str:
     """A p-value in four places.
 

@@ -160,7 +160,7 @@ def evaluate(
     mrr     0.7500     0.2500        2        0
     map     0.7500     0.2500        2        0
     """
-    chosen = _several(metrics, preset)
+    chosen = parse_metrics(metrics, preset=preset)
     if isinstance(data, Dataset):
         if qid is not None or group is not None:
             raise DataError("qid and group must not be given with a Dataset, which has its own.")
@@ -184,7 +184,7 @@ def evaluate(
             f"{refused[0]} must be measured without document weights: a position has none. Got "
             f"some: leave them out, or choose pair_accuracy."
         )
-    of_documents = _checked_weights("document_weights", document_weights, "document", len(labels))
+    of_documents = checked_weights("document_weights", document_weights, "document", len(labels))
     rankings = Rankings(
         labels, scores, offsets, order=order, document_ids=ids, document_weights=of_documents,
         n_jobs=n_jobs,
@@ -193,7 +193,7 @@ def evaluate(
     if not np.isfinite(rankings.label_range).all():
         row = int((~np.isfinite(labels)).argmax())
         raise DataError(f"every label must be finite. Got {labels[row]} at row {row}.")
-    of_queries = _checked_weights("weights", weights, "query", rankings.n_queries)
+    of_queries = checked_weights("weights", weights, "query", rankings.n_queries)
     return Evaluation(measure(rankings, chosen, of_queries))
 
 
@@ -209,7 +209,7 @@ def measure_dataset(
     count document weights, where `evaluate` refuses them.
     """
     return Evaluation(
-        measure(Rankings.of_data(data, scores, n_jobs), _several(metrics), data.weights)
+        measure(Rankings.of_data(data, scores, n_jobs), parse_metrics(metrics), data.weights)
     )
 
 
@@ -238,14 +238,6 @@ def prepare_metrics(
     return values
 
 
-def _several(
-    metrics: str | Metric | Sequence[str | Metric], preset: str | None = None
-) -> list[Metric]:
-    return parse_metrics(
-        [metrics] if isinstance(metrics, (str, Metric)) else metrics, preset=preset
-    )
-
-
 def measure(
     rankings: Rankings, metrics: Sequence[Metric], weights: Floats | None
 ) -> list[MetricResult]:
@@ -255,9 +247,10 @@ def measure(
     return [MetricResult.from_values(m, m.per_query(rankings), weights) for m in metrics]
 
 
-def _checked_weights(
+def checked_weights(
     name: str, weights: ArrayLike | None, unit: str, count: int
 ) -> NDArray[np.float64] | None:
+    """Weights that are given, one per unit, checked."""
     if weights is None:
         return None
     array = as_floats(weights, name, np.float64)

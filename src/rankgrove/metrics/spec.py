@@ -105,14 +105,16 @@ def parse_metric(spec: str | Metric | Callable[..., float], *, preset: str | Non
     return metric(**parameters)
 
 
-def parse_metrics(specs: Iterable[str | Metric], *, preset: str | None = None) -> list[Metric]:
-    """As `parse_metric` for several; all that cannot be read are reported at once.
+def parse_metrics(
+    specs: str | Metric | Iterable[str | Metric], *, preset: str | None = None
+) -> list[Metric]:
+    """As `parse_metric` for one or several; all that cannot be read are reported at once.
 
     >>> [metric.name for metric in parse_metrics(["ndcg@10", "map"])]
     ['ndcg', 'map']
     """
     metrics, problems = [], []
-    for spec in specs:
+    for spec in [specs] if isinstance(specs, (str, Metric)) else specs:
         try:
             metrics.append(parse_metric(spec, preset=preset))
         except ParameterError as error:

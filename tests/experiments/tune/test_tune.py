@@ -328,12 +328,12 @@ def test_interrupt_keeps_the_trials_so_far(sets, whole, tmp_path):
 
 
 def test_interrupt_within_a_trial_drops_it(sets, whole, monkeypatch):
-    def interrupt(n_trees, best):
+    def interrupt(progress, n_trees, best):
         if n_trees == 2 and len(seen) == 2:
             raise KeyboardInterrupt
 
     seen = []
-    monkeypatch.setattr(tune_module, "_ignore", interrupt)
+    monkeypatch.setattr(tune_module.TrialProgress, "grown", interrupt)
     tuned = tune(*sets, **SMALL, callbacks=[seen.append])
     assert tuned.interrupted
     assert outcome(tuned)["value"] == outcome(whole)["value"][:2]
@@ -343,7 +343,7 @@ def test_interrupt_before_the_first_trial_is_passed_on(sets, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tune_module, "_ignore", interrupt)
+    monkeypatch.setattr(tune_module.TrialProgress, "grown", interrupt)
     with pytest.raises(KeyboardInterrupt):
         tune(*sets, **SMALL)
 

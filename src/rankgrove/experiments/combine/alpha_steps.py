@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, chunk_queries, run_chunks
+from rankgrove._jit import as_input, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
-from rankgrove.experiments.combine.alpha_sweep import (
-    bunches_of_query,
-    has_equal_documents,
-    sweep_queries,
-)
+from rankgrove.experiments.combine.alpha_sweep import find_bunches, sweep_query
 from rankgrove.metrics.base import Floats, Metric, Rankings
+from rankgrove.metrics.evaluate import MetricResult, measure_dataset
 from rankgrove.metrics.forms import Form
 from rankgrove.metrics.ties import TIE_SIGN
 
-# A chunk takes some milliseconds and its steps a few megabytes.
-_CHUNK_DOCUMENTS = 1 << 12
-_ROOM = 1 << 15
 # So many documents are ranked in one go where a query is measured anew at every step.
 _BLOCK_DOCUMENTS = 1 << 20
+
+Rows = NDArray[np.int64] | slice
 
 # How many neighbouring float64 numbers on either side of an alpha are tried with it.
 _NEIGHBOURS = 3
 
 
 class Steps(NamedTuple):
-    """Where the metric of a query changes as alpha rises, in the order of the queries.
+    """Where the metric of a query changes as alpha rises, in the order of alpha.
 
     Attributes
     ----------
@@ -52,16 +49,6 @@ class Steps(NamedTuple):
     peak: Floats
     query: NDArray[np.int64]
 
-    @classmethod
-    def with_room(cls, room: int) -> Steps:
-        """Arrays to be filled."""
-        parts = (np.empty(room), np.empty(room), np.empty(room), np.empty(room))
-        return cls(*parts, np.empty(room, np.int64))
-
-    def take(self, which: NDArray[np.int64] | slice) -> Steps:
-        """A copy of some steps, in this order."""
-        return Steps._make(part[which].copy() for part in self)
-
 
 class TwoRankers:
     """The scores of two rankers for judged documents, to be measured at any alpha."""
@@ -76,17 +63,17 @@ class TwoRankers:
             )
         self.data, self.first, self.second = data, first, second
         self.metric, self.n_jobs = metric, n_jobs
-        self.sizes = np.diff(data.offsets)
+        self.sizes = data.group
+        self.depth = int(metric.depth(int(self.sizes.max())))
+        self.query_of = np.repeat(np.arange(data.n_queries), self.sizes)
 
-    def scores(self, alpha: float) -> Floats:
-        return alpha * self.first + (1.0 - alpha) * self.second
+    def measure(self, alpha: float) -> MetricResult:
+        """The metric over all queries."""
+        table = measure_dataset(self.data, self._mix(alpha), self.metric, n_jobs=self.n_jobs)
+        return table.results[str(self.metric)]
 
-    def rankings(self, alpha: float) -> Rankings:
-        data = self.data
-        return Rankings(
-            data.labels, self.scores(alpha), data.offsets, document_ids=data.document_ids,
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
+    def _mix(self, alpha: float | Floats, rows: Rows = slice(None)) -> Floats:
+        return np.asarray(alpha * self.first[rows] + (1.0 - alpha) * self.second[rows])
 
     def measure_queries(self, queries: NDArray[np.int64], alphas: Floats) -> Floats:
         """The value of some queries, each at an alpha of its own; the same one may come often."""
@@ -104,88 +91,81 @@ class TwoRankers:
         sizes = self.sizes[queries]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.arange(offsets[-1]) + np.repeat(self.data.offsets[queries] - offsets[:-1], sizes)
-        share = np.repeat(alphas, sizes)
-        ids = self.data.document_ids
-        rankings = Rankings(
-            self.data.labels[rows],
-            share * self.first[rows] + (1.0 - share) * self.second[rows],
-            offsets,
-            document_ids=None if ids is None else ids[rows],
-            n_jobs=1,
-        )
-        return self.metric.per_query(rankings)
+        return self.metric.per_query(self._rank(np.repeat(alphas, sizes), rows, offsets, 1))
+
+    def _rank(self, alpha: float | Floats, rows: Rows, offsets: Any, n_jobs: Any) -> Rankings:
+        ids = None if self.data.document_ids is None else self.data.document_ids[rows]
+        labels, scores = self.data.labels[rows], self._mix(alpha, rows)
+        return Rankings(labels, scores, offsets, document_ids=ids, n_jobs=n_jobs)
 
     def find_steps(self, weights: Floats) -> Steps:
-        """All steps between 0 and 1; `weights` are the shares of the queries, NaN to skip one."""
+        """All steps between 0 and 1; `weights` are the shares of the queries, 0 to skip one."""
         form = self._form()
-        data = self.data
         if form is None:
             return self._find_by_measuring(weights)
-        values, scales = form.values, form.scales
         sign = TIE_SIGN.get(self.metric.ties, 0.0)
-        first, second = self.first, self.second
-        if sign != 0.0:
-            # Documents that tie everywhere keep this order.
-            order = np.lexsort((-sign * data.labels, np.repeat(np.arange(len(scales)), self.sizes)))
-            first, second, values = first[order], second[order], values[order]
-        arrays = (
-            as_input(first, np.float64),
-            as_input(second, np.float64),
-            as_input(values, np.float64),
-            as_input(data.offsets, np.int64),
-        )
-        shares = as_input(np.where(weights > 0, scales * weights, np.nan), np.float64)
-        depth = int(self.metric.depth(int(self.sizes.max())))
-        bounds = chunk_queries(data.offsets, _CHUNK_DOCUMENTS).tolist()
-        found: list[list[Steps]] = [[] for _ in bounds[:-1]]
+        # Documents that tie everywhere keep this order.
+        order = np.lexsort((-sign * self.data.labels, self.query_of))
+        columns = [as_input(column[order], np.float64)
+                   for column in (self.first, self.second, form.values)]  # fmt: skip
         discounts = as_input(form.discounts, np.float64)
+        shares = np.where(weights > 0, form.scales * weights, np.nan)
 
-        def task(chunk: int) -> None:
-            start, last, room = bounds[chunk], bounds[chunk + 1], _ROOM
-            while start < last:
-                out = Steps.with_room(room)
-                start, count, needed = sweep_queries(
-                    *arrays, start, last, form.kind, depth, discounts, shares, *out
-                )
-                found[chunk].append(out.take(slice(count)))
-                room = max(room, needed)
+        def steps_of(query: int, rows: slice) -> Floats:
+            own = (column[rows] for column in columns)
+            steps: Floats = sweep_query(*own, self.depth, form.kind, discounts, shares[query])
+            return steps
+
+        return self._gather(steps_of, ~np.isnan(shares))
+
+    def _gather(self, steps_of: Callable[[int, slice], Floats], counts: NDArray[np.bool_]) -> Steps:
+        """The steps of the queries that count, sorted by alpha."""
+        bounds = self.data.offsets.tolist()
+        found = [np.empty((0, 4))] * len(counts)
+
+        def task(query: int) -> None:
+            if counts[query]:
+                found[query] = steps_of(query, slice(bounds[query], bounds[query + 1]))
 
         run_chunks(task, len(found), self.n_jobs)
-        return _joined([steps for part in found for steps in part])
+        table = np.concatenate(found)
+        order = np.argsort(table[:, 0], kind="stable")
+        alpha, half, change, peak = np.ascontiguousarray(table[order].T)
+        queries = np.repeat(np.arange(len(found)), [len(steps) for steps in found])
+        return Steps(alpha, half, change, peak, queries[order])
 
     def _form(self) -> Form | None:
         """How the metric adds up over ranks, or None where it has to be measured at each step."""
         if self.metric.ties in ("expected", "document_id"):
-            first, second = as_input(self.first, np.float64), as_input(self.second, np.float64)
-            offsets = as_input(self.data.offsets, np.int64)
-            if has_equal_documents(first, second, offsets, 0, self.data.n_queries):
+            keys = np.column_stack([self.first, self.second, self.query_of])
+            ordered = keys[np.lexsort(keys.T)]
+            # Documents of a query with the same two scores tie everywhere.
+            if (ordered[1:] == ordered[:-1]).all(axis=1).any():
                 return None
-        return self.metric.form(self.rankings(0.0))
+        return self.metric.form(self._rank(0.0, slice(None), self.data.offsets, self.n_jobs))
 
     def _find_by_measuring(self, weights: Floats) -> Steps:
         """As `find_steps` for any metric: a query is measured anew between all its steps."""
-        metric, data = self.metric, self.data
-        depth = metric.depth(int(self.sizes.max()))
-        arrays = (
-            as_input(self.first, np.float64),
-            as_input(self.second, np.float64),
-            as_input(data.labels, np.float32),
-        )
-        bounds = data.offsets.tolist()
-        found: list[Steps] = [_NONE] * data.n_queries
+        first, second = as_input(self.first, np.float64), as_input(self.second, np.float64)
 
-        def task(query: int) -> None:
-            if weights[query] > 0:
-                bunches = bunches_of_query(*arrays, bounds[query], bounds[query + 1], depth)
-                found[query] = self._measure_bunches(query, bunches, float(weights[query]))
+        def steps_of(query: int, rows: slice) -> Floats:
+            bunches = find_bunches(first[rows], second[rows], self.depth)
+            kept, alphas, halves, uppers, lowers, starts, reaches = bunches
+            begins, counts, labels = starts[:-1], np.diff(starts), self.data.labels[rows][kept]
+            alpha = alphas[begins]
+            half = np.maximum(reaches - alpha, halves[begins])
+            # Trades of documents with the same label count only where they come with others.
+            differs = labels[uppers[begins]] != labels[lowers[begins]]
+            which = (counts > 1) | differs
+            return self._measure_bunches(
+                query, alpha[which], half[which], counts[which], float(weights[query])
+            )
 
-        run_chunks(task, data.n_queries, self.n_jobs)
-        return _joined(found)
+        return self._gather(steps_of, weights > 0)
 
-    def _measure_bunches(self, query: int, bunches: Floats, weight: float) -> Steps:
-        if len(bunches) == 0:
-            return _NONE
-        alpha, half, count = bunches.T
+    def _measure_bunches(
+        self, query: int, alpha: Floats, half: Floats, count: NDArray[np.int64], weight: float
+    ) -> Floats:
         ends = np.concatenate([[0.0], np.minimum(alpha + half, 1.0)])
         starts = np.concatenate([np.maximum(alpha - half, 0.0), [1.0]])
         between = (ends + np.maximum(starts, ends)) / 2
@@ -194,7 +174,7 @@ class TwoRankers:
         points = np.concatenate([between, close.ravel()])
         values = self.measure_queries(np.full(len(points), query), points) * weight
         if np.isnan(values).all():
-            return _NONE
+            return np.empty((0, 4))
         if np.isnan(values).any():
             raise some_orders_are_nan(self.metric)
         levels = values[: len(between)]
@@ -203,13 +183,7 @@ class TwoRankers:
         best = values[len(between) :].reshape(close.shape).max(axis=1, initial=-np.inf)
         peak[several] = np.maximum(peak[several], best - levels[several])
         moves = (change != 0.0) | (peak > 0.0)
-        return Steps(
-            alpha[moves], half[moves], change[moves], peak[moves],
-            np.full(int(moves.sum()), query),
-        )  # fmt: skip
-
-
-_NONE = Steps.with_room(0)
+        return np.column_stack([column[moves] for column in (alpha, half, change, peak)])
 
 
 def near(alphas: Floats) -> Floats:
@@ -224,7 +198,3 @@ def some_orders_are_nan(metric: Metric) -> DataError:
         f"{metric} must be a number for all orders of a query or for none, to be followed from one "
         f"to the next. Got NaN for some."
     )
-
-
-def _joined(parts: list[Steps]) -> Steps:
-    return Steps._make(np.concatenate(column) for column in zip(*parts, strict=True))

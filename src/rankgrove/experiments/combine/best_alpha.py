@@ -14,12 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input
 from rankgrove.experiments.combine.alpha_steps import Steps, TwoRankers, near, some_orders_are_nan
-from rankgrove.experiments.combine.alpha_sweep import running_sums
 from rankgrove.experiments.combine.curve import Curve
 from rankgrove.metrics.base import Floats
-from rankgrove.metrics.evaluate import MetricResult, measure_dataset
 
 # Values that differ by less than this are equal but for rounding.
 ROUNDING = 1e-12
@@ -42,19 +39,16 @@ class Best(NamedTuple):
 def find_best_alpha(two: TwoRankers) -> tuple[Best, Curve, tuple[float, float]]:
     """The best alpha, the curve, and the values at 1 and 0."""
     metric, data = two.metric, two.data
-    results = [_result(two, alpha) for alpha in (1.0, 0.0)]
+    results = [two.measure(alpha) for alpha in (1.0, 0.0)]
     counted = ~np.isnan(results[0].values)
     if np.any(counted == np.isnan(results[1].values)):
         raise some_orders_are_nan(metric)
     weights = counted.astype(float) if data.weights is None else data.weights * counted
     shares = weights / weights.sum()
-    steps = two.find_steps(shares)
-    order = np.argsort(steps.alpha, kind="stable")
-    gaps = _Gaps(two, steps.take(order))
+    gaps = _Gaps(two, two.find_steps(shares))
     best = gaps.best()
-    tolerance = gaps.tolerance
     for result, alpha in zip(results, (1.0, 0.0), strict=True):
-        if result.mean > best.value + tolerance:
+        if result.mean > best.value + gaps.tolerance:
             best = Best(result.mean, alpha, (alpha, alpha))
     best = gaps.better_between(best, shares)
     curve = gaps.curve(("alpha", str(metric)), best.alpha)
@@ -73,11 +67,10 @@ class _Gaps:
         self.ends = np.append(np.minimum.accumulate(before[::-1])[::-1], 1.0)
         self.widths = self.ends - self.starts
         self.middles = (self.starts + self.ends) / 2
-        self.levels = np.zeros(len(steps.alpha) + 1)
-        running_sums(0.0, as_input(steps.change, np.float64), self.levels[1:])
+        self.levels = np.append(0.0, _running_sums(steps.change))
         # Any gap tells how high all are; the widest is the least in danger from rounding.
         widest = int(np.argmax(self.widths))
-        self.levels += _result(two, self.middles[widest]).mean - self.levels[widest]
+        self.levels += two.measure(self.middles[widest]).mean - self.levels[widest]
         self.sure = np.flatnonzero(self.widths > _NARROWEST)
         self.tolerance = ROUNDING * max(1.0, float(np.abs(self.levels).max()))
 
@@ -91,7 +84,7 @@ class _Gaps:
             equal = left[self.levels[left] >= self.levels[left].max() - self.tolerance]
             gap = equal[np.argmax(self.widths[equal])]
             alpha = float(self.middles[gap])
-            value = _result(self.two, alpha).mean
+            value = self.two.measure(alpha).mean
             if value > best.value:
                 best = Best(value, alpha, (float(self.starts[gap]), float(self.ends[gap])))
             left = left[left != gap]
@@ -125,7 +118,7 @@ class _Gaps:
             for at in np.argsort(-values, kind="stable")[:_TRIES]:
                 if values[at] <= best.value + self.tolerance:
                     break
-                value = _result(self.two, points[at]).mean
+                value = self.two.measure(points[at]).mean
                 if value > best.value + self.tolerance:
                     best = Best(value, float(points[at]), (float(points[at]), float(points[at])))
         return best
@@ -156,6 +149,10 @@ class _Gaps:
         return Curve(x[new], levels[new], names, 1.0, mark)
 
 
-def _result(two: TwoRankers, alpha: float) -> MetricResult:
-    table = measure_dataset(two.data, two.scores(float(alpha)), two.metric, n_jobs=two.n_jobs)
-    return table.results[str(two.metric)]
+def _running_sums(changes: Floats) -> Floats:
+    """The sum of all changes up to each, with what rounding loses carried along."""
+    sums = np.cumsum(changes)
+    before = np.append(0.0, sums[:-1])
+    larger = np.abs(before) >= np.abs(changes)
+    lost = np.where(larger, (before - sums) + changes, (changes - sums) + before)
+    return np.asarray(sums + np.cumsum(lost))

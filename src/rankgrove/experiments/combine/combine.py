@@ -15,14 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
-from rankgrove.errors import (
-    DataError,
-    ParameterError,
-    parameter,
-    refusal,
-    unknown_name,
-    whole_number,
-)
+from rankgrove.errors import DataError, ParameterError, refusal, whole_number
+from rankgrove.experiments.checks import check_dataset, check_one_of
 from rankgrove.experiments.combine.alpha_steps import TwoRankers
 from rankgrove.experiments.combine.best_alpha import ROUNDING, find_best_alpha
 from rankgrove.experiments.combine.curve import Curve
@@ -35,6 +29,9 @@ from rankgrove.model.combined import CombinedModel, weigh_models
 from rankgrove.model.model import Model
 
 METHODS = ("sweep", "linear", "lambdamart")
+
+# What data must be, and how to get there.
+_DATA = ("be a Dataset, for its labels", "make one with Dataset.from_arrays or from_frame")
 
 # Differences of larger scores would overflow.
 _LARGEST = 1e300
@@ -152,7 +149,7 @@ def combine_two(
     >>> round(best.alpha, 9), [round(end, 9) for end in best.interval]
     (0.5, [0.375, 0.625])
     """
-    _check_data(data)
+    check_dataset("data", data, *_DATA)
     chosen = parse_metric(metric)
     names = ("the first ranker", "the second ranker")
     scores = [_scores_of(*pair, data, n_jobs) for pair in zip(names, (first, second), strict=True)]
@@ -211,9 +208,8 @@ def combine(
     >>> found.value, found.weights
     (1.0, {'a': 0.0, 'b': 1.0, 'c': 0.0})
     """
-    _check_data(data)
-    if method not in METHODS:
-        raise unknown_name(parameter("method"), str(method), METHODS)
+    check_dataset("data", data, *_DATA)
+    check_one_of("method", method, METHODS)
     if not isinstance(candidates, Mapping) or len(candidates) < 2:
         raise refusal("candidates", "be two or more rankers by name", got="fewer")
     if parameters and method == "sweep":
@@ -313,14 +309,6 @@ def _one_of(
 
 def _measure(data: Dataset, scores: Floats, metric: Metric, n_jobs: int | None) -> float:
     return measure_dataset(data, scores, metric, n_jobs=n_jobs)[str(metric)]
-
-
-def _check_data(data: Any) -> None:
-    if not isinstance(data, Dataset):
-        raise ParameterError(
-            f"data must be a Dataset, for its labels. Got {type(data).__name__}: make one with "
-            f"Dataset.from_arrays or from_frame."
-        )
 
 
 def _scores_of(name: str, given: Any, data: Dataset, n_jobs: int | None) -> Floats:

@@ -12,17 +12,10 @@ from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.errors import DataError, refusal
+from rankgrove.experiments.checks import check_one_of, naming
 from rankgrove.experiments.compare import significance
-from rankgrove.experiments.compare.comparison import (
-    Change,
-    Comparison,
-    Group,
-    Method,
-    Pair,
-    Row,
-)
-from rankgrove.experiments.compare.measured import Measured, naming
-from rankgrove.experiments.compare.significance import check_one_of
+from rankgrove.experiments.compare.comparison import Change, Comparison, Group, Method, Pair, Row
+from rankgrove.experiments.compare.measured import Measured
 from rankgrove.experiments.compare.slices import Slices, make_slicings
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import DEFAULT_METRICS, measure_dataset
@@ -83,9 +76,7 @@ def compare(
     * best, or not significantly worse: paired t-test, one-tailed, p > 0.05; 9 queries
     """
     method = Method(test, alternative, correction, level, confidence, rounds, seed, n_jobs)
-    chosen = parse_metrics(
-        [metrics] if isinstance(metrics, (str, Metric)) else metrics, preset=preset
-    )
+    chosen = parse_metrics(metrics, preset=preset)
     if not isinstance(data, Dataset):
         data = _without_features(data, qid, group)
     elif qid is not None or group is not None:
@@ -101,16 +92,14 @@ def compare(
             raise DataError(f"weights must be one per query, {data.n_queries}. Got {len(given)}.")
         data = replace(data, weights=given)
     scores = score_candidates(data, candidates, n_jobs)
-    values: dict[str, dict[str, Floats]] = {str(metric): {} for metric in chosen}
-    for name, own in scores.items():
-        measured = measure_dataset(data, own, chosen, n_jobs=n_jobs)
-        for metric, of in values.items():
-            of[name] = measured.per_query(metric)
-    ids, query_weights = data.query_ids, data.weights
-    return Comparison(
-        {metric: Measured(of, ids, query_weights) for metric, of in values.items()},
-        tuple(scores), baseline, method, slicings,
-    )  # fmt: skip
+    tables = {
+        name: measure_dataset(data, own, chosen, n_jobs=n_jobs) for name, own in scores.items()
+    }
+    measured = {}
+    for metric in map(str, chosen):
+        values = {name: table.per_query(metric) for name, table in tables.items()}
+        measured[metric] = Measured(values, data.query_ids, data.weights)
+    return Comparison(measured, tuple(scores), baseline, method, slicings)
 
 
 def score_candidates(
@@ -134,11 +123,8 @@ def score_candidates(
 
 def _given_scores(candidate: Any) -> Floats | None:
     """The candidate as scores, or None if it is something that makes them."""
-    if isinstance(candidate, (str, PathLike, Model)) or hasattr(candidate, "predict"):
-        return None
-    if callable(candidate):
-        return None
-    return as_floats(candidate, "scores", np.float64)
+    makes = isinstance(candidate, (str, PathLike)) or hasattr(candidate, "predict")
+    return None if makes or callable(candidate) else as_floats(candidate, "scores", np.float64)
 
 
 def _make_scores(candidate: Any, data: Dataset, n_jobs: int | None) -> Any:

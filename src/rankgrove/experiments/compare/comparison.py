@@ -10,17 +10,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankgrove.errors import (
-    DataError,
-    ParameterError,
-    is_number,
-    refusal,
-    unknown_name,
-    whole_number,
-)
+from rankgrove.errors import DataError, ParameterError, check_names, whole_number
+from rankgrove.experiments.checks import check_one_of, check_share, naming
 from rankgrove.experiments.compare import significance, tables
-from rankgrove.experiments.compare.measured import Measured, align, naming
-from rankgrove.experiments.compare.significance import check_one_of
+from rankgrove.experiments.compare.measured import Measured, align
 from rankgrove.experiments.compare.slices import Slicing
 from rankgrove.metrics.base import Floats
 
@@ -66,10 +59,8 @@ class Method:
         check_one_of("alternative", self.alternative, ("greater", "two-sided"))
         if self.correction is not None:
             check_one_of("correction", self.correction, CORRECTIONS)
-        for name in ("level", "confidence"):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 < value < 1):
-                raise refusal(name, "be a number above 0 and below 1", value)
+        check_share("level", self.level)
+        check_share("confidence", self.confidence)
         whole_number("rounds", self.rounds, 1)
         whole_number("seed", self.seed, 0, 2**64 - 1)
 
@@ -268,13 +259,8 @@ class Comparison:
         P-values are of one family a metric: all candidates but the one they are compared with.
         """
         if metric not in self._kept:
-            measured = self._of(metric)
-            rows = self._rows(measured, self.reference(metric))
-            adjusted = iter(self.method.adjust([row.p for row in rows if row.reference]))
-            self._kept[metric] = [
-                self._marked(row._replace(adjusted=next(adjusted)) if row.reference else row)
-                for row in rows
-            ]
+            rows = self._rows(self._of(metric), self.reference(metric))
+            self._kept[metric] = self._finished(rows)
         return list(self._kept[metric])
 
     def reference(self, metric: str) -> str:
@@ -304,12 +290,10 @@ class Comparison:
         for at, a in enumerate(names):
             for b in names[at + 1 :]:
                 x, y, weights = measured.values[a], measured.values[b], measured.weights
-                moments = significance.moments(significance.differences(x, y, weights))
                 p = method.p_value(x, y, "two-sided", weights)
-                effect = significance.effect_size(x, y, weights=weights)
-                record = significance.wins_ties_losses(x, y)
-                interval = method.interval(x - y, weights)
-                found.append(Pair(a, b, moments.mean, *interval, p, p, effect, *record))
+                low, high = method.interval(x - y, weights)
+                compared = _compare_values(x, y, weights)
+                found.append(Pair(a=a, b=b, low=low, high=high, p=p, adjusted=p, **compared))
         adjusted = method.adjust([pair.p for pair in found])
         return [pair._replace(adjusted=p) for pair, p in zip(found, adjusted, strict=True)]
 
@@ -321,17 +305,15 @@ class Comparison:
         """
         whole_number("n", n, 0)
         measured = self._of(metric)
-        for name in (a, b):
-            check_one_of("a candidate", name, measured.values)
+        check_names("a candidate", (a, b), measured.values)
         x, y = measured.values[a], measured.values[b]
         there = np.flatnonzero(~np.isnan(x - y))
         values = significance.differences(x, y).values
         order = np.argsort(-np.abs(values), kind="stable")[:n]
-        return [
-            Change(_plain(measured.query_ids[there[at]]), float(x[there[at]]),
-                   float(y[there[at]]), float(values[at]))
-            for at in order.tolist() if values[at] != 0
-        ]  # fmt: skip
+        order = order[values[order] != 0]
+        rows = there[order]
+        columns = measured.query_ids[rows], x[rows], y[rows], values[order]
+        return [Change(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
     def by_slice(self, slicing: str, metric: str) -> list[Group]:
         """A row per candidate for each group of queries, compared as over all queries.
@@ -346,14 +328,8 @@ class Comparison:
             chosen = groups.group_of == number
             rows = self._rows(self._of(metric).take(chosen), reference)
             found.append(Group(name, int(chosen.sum()), rows))
-        tested = [row.p for group in found for row in group.rows if not math.isnan(row.p)]
-        adjusted = iter(self.method.adjust(tested))
-
-        def finish(row: Row) -> Row:
-            row = row if math.isnan(row.p) else row._replace(adjusted=next(adjusted))
-            return self._marked(row)
-
-        return [group._replace(rows=[finish(row) for row in group.rows]) for group in found]
+        finished = iter(self._finished([row for group in found for row in group.rows]))
+        return [group._replace(rows=[next(finished) for _ in group.rows]) for group in found]
 
     def to_markdown(self, *, percent: bool = False, intervals: bool = False) -> str:
         """A table as papers have it: a row per candidate, a column per metric; marked is bold."""
@@ -378,8 +354,7 @@ class Comparison:
         return f"<Comparison: {', '.join(self.names)} by {', '.join(self.measured)}>"
 
     def _of(self, metric: str) -> Measured:
-        if metric not in self.measured:
-            raise unknown_name("a metric of this comparison", str(metric), self.measured)
+        check_one_of("a metric of this comparison", metric, self.measured)
         return self.measured[metric]
 
     def _rows(self, measured: Measured, reference: str) -> list[Row]:
@@ -389,10 +364,11 @@ class Comparison:
         rows = []
         for name in (name for name in self.names if name in measured.values):
             values = measured.values[name]
-            counted = int((~np.isnan(values)).sum())
+            there = ~np.isnan(values)
+            counted = int(there.sum())
             row = Row(name, math.nan, math.nan, math.nan, counted, len(values) - counted,
                       None if name == reference else reference)  # fmt: skip
-            kept = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0)
+            kept = there if weights is None else there & (weights > 0)
             if kept.sum() == 1:
                 row = row._replace(mean=float(values[kept][0]))
             elif kept.sum() > 1:
@@ -400,33 +376,31 @@ class Comparison:
                 low, high = self.method.interval(values, weights)
                 row = row._replace(mean=significance.moments(sample).mean, low=low, high=high)
                 if name != reference:
-                    row = self._against(row, values, base, weights)
+                    sides = (base, values) if self.baseline is None else (values, base)
+                    p = self.method.p_value(*sides, self.method.alternative, weights)
+                    row = row._replace(p=p, **_compare_values(values, base, weights))
             rows.append(row)
         return rows
 
-    def _against(self, row: Row, values: Floats, base: Floats, weights: Floats | None) -> Row:
-        sample = significance.differences(values, base, weights)
-        sides = (base, values) if self.baseline is None else (values, base)
-        wins, ties, losses = significance.wins_ties_losses(values, base)
-        p = self.method.p_value(*sides, self.method.alternative, weights)
-        return row._replace(
-            difference=significance.moments(sample).mean, p=p, adjusted=p,
-            effect=significance.effect_size(values, base, weights=weights),
-            wins=wins, ties=ties, losses=losses,
-        )  # fmt: skip
+    def _finished(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with their p-values corrected, as one family, and with their marks."""
+        adjusted = iter(self.method.adjust([row.p for row in rows if not math.isnan(row.p)]))
+        tested = [
+            row if math.isnan(row.p) else row._replace(adjusted=next(adjusted)) for row in rows
+        ]
+        return [row._replace(mark=self._mark(row)) for row in tested]
 
-    def _marked(self, row: Row) -> Row:
-        mark: Mark = ""
+    def _mark(self, row: Row) -> Mark:
         if row.reference is None:
-            mark = "best" if self.baseline is None else "baseline"
-        elif math.isnan(row.adjusted):
-            mark = ""
-        elif row.adjusted <= self.method.level and self.baseline is not None:
-            mark = "better" if row.difference > 0 else "worse"
-        elif row.adjusted > self.method.level and self.baseline is None:
-            mark = "equal"
-        return row._replace(mark=mark)
+            return "best" if self.baseline is None else "baseline"
+        if row.adjusted <= self.method.level and self.baseline is not None:
+            return "better" if row.difference > 0 else "worse"
+        return "equal" if row.adjusted > self.method.level and self.baseline is None else ""
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _compare_values(a: Floats, b: Floats, weights: Floats | None) -> dict[str, Any]:
+    """How a differs from b, by the names that `Row` and `Pair` have for it."""
+    mean = significance.moments(significance.differences(a, b, weights)).mean
+    effect = significance.effect_size(a, b, weights=weights)
+    wins, ties, losses = significance.wins_ties_losses(a, b)
+    return {"difference": mean, "effect": effect, "wins": wins, "ties": ties, "losses": losses}

@@ -14,17 +14,16 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.matrix import base_of, features_of
-from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
+from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.experiments import tables
+from rankgrove.experiments.checks import check_dataset, check_one_of, naming
 from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.compare import score_candidates
-from rankgrove.experiments.compare.measured import naming
 from rankgrove.metrics.base import Floats, Metric
-from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, measure_dataset
+from rankgrove.metrics.evaluate import DEFAULT_METRICS, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
@@ -79,11 +78,9 @@ class Gap:
     confidence: float = 0.95
 
     def row(self, name: str, metric: str) -> GapRow:
-        for row in self.rows:
-            if (row.name, row.metric) == (name, metric):
-                return row
-        known = [f"{row.name} by {row.metric}" for row in self.rows]
-        raise unknown_name("a row", f"{name} by {metric}", known)
+        rows = {f"{row.name} by {row.metric}": row for row in self.rows}
+        check_one_of("a row", f"{name} by {metric}", rows)
+        return rows[f"{name} by {metric}"]
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The header and the rows of the table, as text."""
@@ -92,18 +89,10 @@ class Gap:
         rows = []
         for row in sorted(self.rows, key=lambda row: self._metrics().index(row.metric)):
             curve = self.curves.get(row.name, {}).get(row.metric)
-            rows.append(
-                [
-                    row.metric,
-                    row.name,
-                    f"{row.train:.4f}",
-                    f"{row.test:.4f}",
-                    f"{row.gap:+.4f}",
-                    tables.show_interval(row.low, row.high),
-                    str(curve.n_trees[-1]) if curve else "",
-                    str(curve.peak) if curve else "",
-                ]
-            )
+            trees = [str(curve.n_trees[-1]), str(curve.peak)] if curve else ["", ""]
+            numbers = [f"{row.train:.4f}", f"{row.test:.4f}", f"{row.gap:+.4f}"]
+            interval = tables.show_interval(row.low, row.high)
+            rows.append([row.metric, row.name, *numbers, interval, *trees])
         return header, rows
 
     def _metrics(self) -> list[str]:
@@ -145,10 +134,7 @@ class Gap:
         """Plain values for JSON."""
         return {
             "confidence": self.confidence,
-            "rows": [
-                {name: tables.plain(value) for name, value in row._asdict().items()}
-                for row in self.rows
-            ],
+            "rows": [tables.plain_dict(row) for row in self.rows],
             "curves": {
                 name: {metric: curve._asdict() for metric, curve in curves.items()}
                 for name, curves in self.curves.items()
@@ -220,31 +206,34 @@ def generalisation_gap(
     True
     """
     whole_number("every", every, 1, none=True)
-    chosen = parse_metrics(
-        [metrics] if isinstance(metrics, (str, Metric)) else metrics, preset=preset
-    )
+    chosen = parse_metrics(metrics, preset=preset)
     named = candidates if isinstance(candidates, Mapping) else {"model": candidates}
     if not named:
         raise ParameterError("at least one candidate must be given. Got none.")
     parts = {"train": train, "test": test}
     for part, data in parts.items():
-        if not isinstance(data, Dataset):
-            raise refusal(part, "be a Dataset", got=type(data).__name__)
-    loaded = {str(name): _load(candidate) for name, candidate in named.items()}
+        check_dataset(part, data)
+    loaded = {
+        str(name): load(candidate) if isinstance(candidate, (str, PathLike)) else candidate
+        for name, candidate in named.items()
+    }
     scores = {
         part: score_candidates(data, {n: _side(n, c, part) for n, c in loaded.items()}, n_jobs)
         for part, data in parts.items()
     }
     rows = []
     for name in loaded:
-        tabled = [
-            measure_dataset(data, scores[part][name], chosen, n_jobs=n_jobs)
+        measured = {
+            part: measure_dataset(data, scores[part][name], chosen, n_jobs=n_jobs)
             for part, data in parts.items()
-        ]
-        rows += [
-            _gap_row(name, str(metric), tabled, (train.weights, test.weights), confidence)
-            for metric in chosen
-        ]
+        }
+        for metric in map(str, chosen):
+            samples = []
+            for part, data in parts.items():
+                with naming(f"{metric} on {part}"):
+                    values = measured[part].per_query(metric)
+                    samples.append(significance.sample_of(values, data.weights))
+            rows.append(_gap_row(name, metric, samples[0], samples[1], confidence))
     curves = {
         name: _curves(model, parts, chosen, every, n_jobs)
         for name, candidate in loaded.items()
@@ -271,10 +260,6 @@ def prefix_scores(
         yield scores
 
 
-def _load(candidate: Any) -> Any:
-    return load(candidate) if isinstance(candidate, (str, PathLike)) else candidate
-
-
 def _trees_of(candidate: Any) -> Model | None:
     model = getattr(candidate, "model_", candidate)
     return model if isinstance(model, Model) else None
@@ -293,48 +278,32 @@ def _side(name: str, candidate: Any, part: str) -> Any:
 
 
 def _gap_row(
-    name: str,
-    metric: str,
-    tabled: Sequence[Evaluation],
-    weights: tuple[ArrayLike | None, ArrayLike | None],
+    name: str, metric: str, train: significance.Sample, test: significance.Sample,
     confidence: float,
-) -> GapRow:
-    samples = []
-    for part, table, weight in zip(("train", "test"), tabled, weights, strict=True):
-        with naming(f"{metric} on {part}"):
-            samples.append(significance.sample_of(table.per_query(metric), weight))
-    low, high = difference_interval(samples[0], samples[1], confidence)
-    train, test = (significance.moments(sample).mean for sample in samples)
-    return GapRow(name, metric, train, test, train - test, low, high)
-
-
-def difference_interval(
-    a: significance.Sample, b: significance.Sample, confidence: float
-) -> tuple[float, float]:
-    """Welch's interval of the difference of the means of two independent samples."""
-    (mean_a, error_a, _), (mean_b, error_b, _) = significance.moments(a), significance.moments(b)
-    difference = mean_a - mean_b
+) -> GapRow:  # fmt: skip
+    """Train less test, with Welch's interval of that: the two are independent samples."""
+    (mean_a, error_a, _), (mean_b, error_b, _) = map(significance.moments, (train, test))
+    gap, reach = mean_a - mean_b, 0.0
     squares = error_a**2, error_b**2
-    if sum(squares) == 0.0:
-        return difference, difference
-    parts = squares[0] ** 2 / (a.size - 1) + squares[1] ** 2 / (b.size - 1)
-    reach = significance.t_quantile(confidence, sum(squares) ** 2 / parts) * math.sqrt(sum(squares))
-    return difference - reach, difference + reach
+    if sum(squares) > 0.0:
+        parts = squares[0] ** 2 / (train.size - 1) + squares[1] ** 2 / (test.size - 1)
+        reach = significance.t_quantile(confidence, sum(squares) ** 2 / parts)
+        reach *= math.sqrt(sum(squares))
+    return GapRow(name, metric, mean_a, mean_b, gap, gap - reach, gap + reach)
 
 
 def _curves(
-    model: Model,
-    parts: Mapping[str, Dataset],
-    metrics: Sequence[Metric],
-    every: int | None,
+    model: Model, parts: Mapping[str, Dataset], metrics: Sequence[Metric], every: int | None,
     n_jobs: int | None,
-) -> dict[str, LearningCurve]:
+) -> dict[str, LearningCurve]:  # fmt: skip
     step = every or max(1, math.ceil(model.n_trees / _POINTS))
     points = [*range(0, model.n_trees, step), model.n_trees]
-    means: dict[str, dict[str, list[float]]] = {str(m): {p: [] for p in parts} for m in metrics}
-    for part, data in parts.items():
-        for scores in prefix_scores(model, data, points, n_jobs):
-            table = measure_dataset(data, scores, metrics, n_jobs=n_jobs)
-            for metric, mean in table.items():
-                means[metric][part].append(mean)
-    return {metric: LearningCurve(points, **by_part) for metric, by_part in means.items()}
+    means = [
+        [dict(measure_dataset(data, scores, metrics, n_jobs=n_jobs))
+         for scores in prefix_scores(model, data, points, n_jobs)]
+        for data in parts.values()
+    ]  # fmt: skip
+    return {
+        metric: LearningCurve(points, *([table[metric] for table in part] for part in means))
+        for metric in map(str, metrics)
+    }

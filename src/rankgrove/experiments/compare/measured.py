@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,21 +43,16 @@ def align(
         query_ids = list(dict.fromkeys(query for values in mappings for query in values))
     arrays = {}
     for name, values in given.items():
-        ordered: ArrayLike = (
-            _in_order(name, values, np.asarray(query_ids).tolist())
-            if isinstance(values, Mapping)
-            else values
-        )
+        ordered = _in_order(name, values, query_ids) if isinstance(values, Mapping) else values
         arrays[str(name)] = as_floats(ordered, f"the values of {name!r}", np.float64)
     first = next(iter(arrays))
-    n = len(arrays[first]) if query_ids is None else len(np.asarray(query_ids))
+    ids = np.arange(len(arrays[first])) if query_ids is None else np.asarray(query_ids)
     for name, array in arrays.items():
-        if len(array) != n:
+        if len(array) != len(ids):
             raise DataError(
-                f"the values of {name!r} must be one per query, {n}, as many as "
+                f"the values of {name!r} must be one per query, {len(ids)}, as many as "
                 f"{'query_ids' if query_ids is not None else repr(first)} has. Got {len(array)}."
             )
-    ids = np.arange(n) if query_ids is None else np.asarray(query_ids)
     gone = {name: np.isnan(array) for name, array in arrays.items()}
     for name, missing in gone.items():
         differs = missing != gone[first]
@@ -76,19 +70,11 @@ def align(
     return Measured(arrays, ids, kept)
 
 
-def _in_order(name: str, values: Mapping[Any, float], ids: list[Any]) -> list[float]:
+def _in_order(name: str, values: Mapping[Any, float], query_ids: Any) -> ArrayLike:
+    ids = np.asarray(query_ids).tolist()
     known = set(ids)
     if foreign := [query for query in values if query not in known]:
         raise DataError(
             f"the values of {name!r} must be of queries in query_ids. Got query {foreign[0]}."
         )
     return [values.get(query, math.nan) for query in ids]
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Have what goes wrong with the data say whose they are."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from error

@@ -15,17 +15,19 @@ What they share:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove._jit.hashing import mix
 from rankgrove.data.dataset import as_floats
-from rankgrove.errors import DataError, is_number, parameter, refusal, unknown_name, whole_number
+from rankgrove.errors import DataError, whole_number
+from rankgrove.experiments.checks import check_one_of, check_share
 from rankgrove.metrics.base import Floats
+from rankgrove.metrics.evaluate import checked_weights
 
 Alternative = Literal["greater", "less", "two-sided"]
 ALTERNATIVES: tuple[str, ...] = get_args(Alternative)
@@ -84,15 +86,14 @@ def paired_t(
     """
     from scipy.special import stdtr  # noqa: PLC0415 (not to be paid by `import rankgrove`)
 
-    sign = _sign_of(alternative)
-    sample = differences(a, b, weights)
+    sample = _signed(a, b, alternative, weights)
     mean, error, _ = moments(sample)
     if error == 0.0:
-        return 0.0 if sign * mean > 0 or (mean and alternative == "two-sided") else 1.0
+        return 0.0 if mean > 0 or (mean and alternative == "two-sided") else 1.0
     t = mean / error
     if alternative == "two-sided":
         return float(min(1.0, 2 * stdtr(sample.size - 1, -abs(t))))
-    return float(stdtr(sample.size - 1, -sign * t))
+    return float(stdtr(sample.size - 1, -t))
 
 
 def randomisation(
@@ -114,19 +115,18 @@ def randomisation(
     >>> randomisation([0.4, 0.6, 0.7], [0.3, 0.4, 0.6])
     0.125
     """
-    sign = _sign_of(alternative)
     rounds, seed = _check_rounds(rounds, seed)
-    sample = differences(a, b, weights)
-    given = sign * sample.values * sample.weights
-    total = float(np.abs(given).sum())
+    sample = _signed(a, b, alternative, weights)
+    terms = sample.values * sample.weights
+    total = float(np.abs(terms).sum())
     if total == 0.0:
         return 1.0
-    seen = float(given.sum())
-    exact = sample.size < _WORD and 2**sample.size <= rounds
-    sums = flipped_sums(given, 2**sample.size if exact else rounds, seed, exact, n_jobs)
-    least = (abs(seen) if alternative == "two-sided" else seen) - _ROUNDING * total
-    count = int(((np.abs(sums) if alternative == "two-sided" else sums) >= least).sum())
-    return count / len(sums) if exact else (1 + count) / (1 + rounds)
+
+    def draw(n: int, exact: bool) -> Floats:
+        return flipped_sums(terms, n, seed, exact, n_jobs)
+
+    seen, slack = float(terms.sum()), _ROUNDING * total
+    return _share_as_large(draw, sample.size, rounds, seen, slack, alternative)
 
 
 def bootstrap(
@@ -154,20 +154,40 @@ def bootstrap(
     >>> bootstrap([0.4, 0.6, 0.7, 0.9], [0.3, 0.4, 0.6, 0.9])
     0.125
     """
-    sign = _sign_of(alternative)
     rounds, seed = _check_rounds(rounds, seed)
-    sample = differences(a, b, weights)
+    sample = _signed(a, b, alternative, weights)
     if not sample.values.any():
         return 1.0
-    sample = Sample(sign * sample.values, sample.weights)
-    exact = sample.size < _WORD and 2**sample.size <= rounds
-    drawn = flipped_statistics(sample, 2**sample.size if exact else rounds, seed, exact, n_jobs)
+
+    def draw(n: int, exact: bool) -> Floats:
+        return flipped_statistics(sample, n, seed, exact, n_jobs)
+
     # That of no flips, by the same code.
-    seen = flipped_statistics(sample, 1, seed, True, n_jobs)[0]
+    seen = float(draw(1, True)[0])
+    slack = 0.0 if math.isinf(seen) else _SLACK * (1 + abs(seen))
+    return _share_as_large(draw, sample.size, rounds, seen, slack, alternative)
+
+
+def _signed(a: ArrayLike, b: ArrayLike, alternative: Any, weights: ArrayLike | None) -> Sample:
+    """The differences, with the sign that makes large ones speak for the alternative."""
+    check_one_of("alternative", alternative, ALTERNATIVES)
+    sample = differences(a, b, weights)
+    return sample._replace(values=-sample.values) if alternative == "less" else sample
+
+
+def _share_as_large(
+    draw: Callable[[int, bool], Floats], n: int, rounds: int, seen: float, slack: float,
+    alternative: Alternative,
+) -> float:  # fmt: skip
+    """The p-value of what is seen: the share of rounds in which chance gives as much.
+
+    `draw` gives that of each round; all flips of n signs are taken where they are at most `rounds`.
+    """
+    exact = n < _WORD and 2**n <= rounds
+    drawn = draw(2**n if exact else rounds, exact)
     if alternative == "two-sided":
         drawn, seen = np.abs(drawn), abs(seen)
-    least = seen if np.isinf(seen) else seen - _SLACK * (1 + abs(seen))
-    count = int((drawn >= least).sum())
+    count = int((drawn >= seen - slack).sum())
     return count / len(drawn) if exact else (1 + count) / (1 + rounds)
 
 
@@ -205,7 +225,7 @@ def bootstrap_interval(
     """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 (not to be paid by `import rankgrove`)
 
-    _check_level(level)
+    check_share("level", level)
     rounds, seed = _check_rounds(rounds, seed)
     sample = sample_of(values, weights)
     mean, error, _ = moments(sample)
@@ -289,14 +309,8 @@ def sample_of(values: ArrayLike, weights: ArrayLike | None = None) -> Sample:
     """The values that are there, with their weights; refused if fewer than two are left."""
     array = as_floats(values, "values", np.float64)
     _refuse_infinite(array)
-    if weights is None:
-        weight = np.ones(len(array))
-    else:
-        weight = as_floats(weights, "weights", np.float64)
-        if len(weight) != len(array):
-            raise DataError(f"weights must be one per query, {len(array)}. Got {len(weight)}.")
-        if not (np.isfinite(weight).all() and (weight >= 0).all()):
-            raise DataError("weights must be finite and 0 or more.")
+    given = checked_weights("weights", weights, "query", len(array))
+    weight = np.ones(len(array)) if given is None else given
     kept = ~np.isnan(array) & (weight > 0)
     if (n_kept := int(kept.sum())) < 2:
         rest = "" if n_kept == len(array) else f" of {len(array)}, as the others have none"
@@ -327,7 +341,7 @@ def t_quantile(level: float, degrees: float) -> float:
     """How many standard errors an interval of this level reaches to either side."""
     from scipy.special import stdtrit  # noqa: PLC0415 (not to be paid by `import rankgrove`)
 
-    _check_level(level)
+    check_share("level", level)
     return float(stdtrit(degrees, (1 + level) / 2))
 
 
@@ -339,7 +353,6 @@ def flipped_sums(
     n_words = -(-len(values) // _WORD)
     padded = np.zeros(n_words * _WORD)
     padded[: len(values)] = values
-    key = np.uint64(seed)
     for word in range(0, n_words, _BLOCK_WORDS):
         block = padded[word * _WORD : (word + _BLOCK_WORDS) * _WORD].reshape(-1, 8)
         # What eight values add up to under each of the 256 ways to give them signs.
@@ -347,13 +360,18 @@ def flipped_sums(
         for column in block.T[:, :, None]:
             tables = np.concatenate([tables + column, tables - column], axis=1)
         tables = as_input(tables, np.float64)
-
-        def add(chunk: int, tables: NDArray[Any] = tables, word: int = word) -> None:
-            first = chunk * _CHUNK_ROUNDS
-            _add_flips(tables, key, exact, word, first, min(first + _CHUNK_ROUNDS, rounds), sums)
-
-        run_chunks(add, -(-rounds // _CHUNK_ROUNDS), n_jobs)
+        _run_rounds(sums, n_jobs, _add_flips, tables, np.uint64(seed), exact, word)
     return sums
+
+
+def _run_rounds(out: Floats, n_jobs: int | None, fill: Callable[..., None], *given: Any) -> None:
+    """Have a kernel fill in what each round gives."""
+
+    def task(chunk: int) -> None:
+        first = chunk * _CHUNK_ROUNDS
+        fill(*given, first, min(first + _CHUNK_ROUNDS, len(out)), out)
+
+    run_chunks(task, -(-len(out) // _CHUNK_ROUNDS), n_jobs)
 
 
 @kernel
@@ -410,13 +428,7 @@ def drawn_means(sample: Sample, rounds: int, seed: int, n_jobs: int | None = Non
     v, w = sample
     terms = as_input(np.column_stack([w, w * v]), np.float64)
     means = np.empty(rounds)
-    key = np.uint64(seed)
-
-    def draw(chunk: int) -> None:
-        first = chunk * _CHUNK_ROUNDS
-        _draw_means(terms, key, first, min(first + _CHUNK_ROUNDS, rounds), means)
-
-    run_chunks(draw, -(-rounds // _CHUNK_ROUNDS), n_jobs)
+    _run_rounds(means, n_jobs, _draw_means, terms, np.uint64(seed))
     return means
 
 
@@ -440,24 +452,8 @@ def _draw_means(terms, seed, first, last, out):
         out[number] = product / weight
 
 
-def check_one_of(what: str, name: Any, known: Iterable[str]) -> None:
-    """Refuse a name that is none of these, with the nearest one."""
-    if name not in (names := list(known)):
-        raise unknown_name(parameter(what), str(name), names)
-
-
-def _sign_of(alternative: Any) -> float:
-    check_one_of("alternative", alternative, ALTERNATIVES)
-    return -1.0 if alternative == "less" else 1.0
-
-
 def _check_rounds(rounds: Any, seed: Any) -> tuple[int, int]:
     return whole_number("rounds", rounds, 1), whole_number("seed", seed, 0, 2**64 - 1)
-
-
-def _check_level(level: Any) -> None:
-    if not (is_number(level) and 0 < level < 1):
-        raise refusal("level", "be a number above 0 and below 1", level)
 
 
 def _refuse_infinite(values: Floats) -> None:

@@ -134,24 +134,21 @@ def _group(name: str, values: NDArray[Any]) -> Slicing:
             )
         return Slicing(name, tuple(known.tolist()), group_of.astype(np.int64))
     there = ~np.isnan(numbers)
-    known = np.unique(numbers[there])
-    if len(known) > _FEW_VALUES:
+    bounds = np.unique(numbers[there])
+    if len(bounds) > _FEW_VALUES:
         shares = np.arange(1, _PARTS) / _PARTS
         bounds = np.unique(np.quantile(numbers[there], shares, method="lower"))
-        part = np.searchsorted(bounds, numbers, side="left")
-    else:
-        part = np.searchsorted(known, numbers, side="left")
+    # Missing values come last.
+    place = np.where(there, np.searchsorted(bounds, numbers), len(bounds) + 1)
+    group_of = np.unique(place, return_inverse=True)[1]
     names: list[str] = []
-    group_of = np.zeros(len(numbers), dtype=np.int64)
-    for number in np.unique(part[there]):
-        chosen = there & (part == number)
-        group_of[chosen] = len(names)
-        low, high = show_number(numbers[chosen].min()), show_number(numbers[chosen].max())
+    for group in np.unique(group_of[there]):
+        members = numbers[group_of == group]
+        low, high = show_number(members.min()), show_number(members.max())
         names.append(low if low == high else f"{low} to {high}")
     if not there.all():
-        group_of[~there] = len(names)
         names.append(_MISSING)
-    return Slicing(name, tuple(names), group_of)
+    return Slicing(name, tuple(names), group_of.astype(np.int64))
 
 
 def _as_numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:

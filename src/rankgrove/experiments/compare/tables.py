@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.experiments.tables import (
@@ -12,7 +12,7 @@ from rankgrove.experiments.tables import (
     escape_latex,
     latex,
     markdown,
-    plain,
+    plain_dict,
     show_interval,
     show_number,
     show_p,
@@ -112,57 +112,44 @@ def _wide_rows(
 
 def comparison_markdown(comparison: Comparison, *, percent: bool, intervals: bool) -> str:
     rows = _wide_rows(comparison, percent, intervals, "**{}**", "<sup>{}</sup>")
-    note = legend(comparison)
-    note = note.replace(f"{STAR} ", "Bold: ", 1) if comparison.baseline is None else note
-    return markdown(["candidate", *comparison.metrics], rows) + f"\n\n{note}.\n"
+    return markdown(["candidate", *comparison.metrics], rows) + f"\n\n{_note(comparison)}.\n"
 
 
 def comparison_latex(comparison: Comparison, *, percent: bool, intervals: bool) -> str:
     rows = _wide_rows(comparison, percent, intervals, r"\textbf{{{}}}", "$^{{{}}}$")
     escaped = [[escape_latex(row[0]), *row[1:]] for row in rows]
-    note = legend(comparison)
-    note = note.replace(f"{STAR} ", "Bold: ", 1) if comparison.baseline is None else note
     header = ["Candidate", *map(escape_latex, comparison.metrics)]
-    return f"% {note}.\n" + latex(header, escaped) + "\n"
+    return f"% {_note(comparison)}.\n" + latex(header, escaped) + "\n"
+
+
+def _note(comparison: Comparison) -> str:
+    """The legend of a table in which the best are bold."""
+    note = legend(comparison)
+    return note.replace(f"{STAR} ", "Bold: ", 1) if comparison.baseline is None else note
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    fields = ("name", *_ROW_FIELDS)
-    rows = [
-        [metric, *(_as_dict(row)[name] for name in fields)]
+    lines = [
+        {"metric": metric, **_as_dict(row)}
         for metric in comparison.metrics
         for row in comparison.summary(metric)
     ]
-    return csv_text(["metric", "candidate", *_ROW_FIELDS], rows)
-
-
-_ROW_FIELDS = (
-    "mean", "low", "high", "counted", "skipped", "reference", "difference", "p", "adjusted",
-    "effect", "wins", "ties", "losses", "mark",
-)  # fmt: skip
+    header = ["candidate" if name == "name" else name for name in lines[0]]
+    return csv_text(header, [list(line.values()) for line in lines])
 
 
 def _as_dict(row: Row) -> dict[str, Any]:
-    values = {name: plain(value) for name, value in row._asdict().items()}
+    values = plain_dict(row)
     if values["p"] is None:
         values |= dict.fromkeys(("wins", "ties", "losses"))
     return values
 
 
 def _by_name(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
-    found = {}
-    for row in rows:
-        values = _as_dict(row)
-        found[str(values.pop("name"))] = values
-    return found
-
-
-def _plain_rows(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    return [{name: plain(value) for name, value in row._asdict().items()} for row in rows]
+    return {row.name: {k: v for k, v in _as_dict(row).items() if k != "name"} for row in rows}
 
 
 def comparison_dict(comparison: Comparison, *, pairs: bool, changed: int) -> dict[str, Any]:
-    method = comparison.method
     metrics: dict[str, Any] = {}
     for metric in comparison.metrics:
         rows = comparison.summary(metric)
@@ -172,11 +159,13 @@ def comparison_dict(comparison: Comparison, *, pairs: bool, changed: int) -> dic
             "candidates": _by_name(rows),
         }
         if pairs:
-            entry["pairs"] = _plain_rows(comparison.pairs(metric))
+            entry["pairs"] = [plain_dict(pair) for pair in comparison.pairs(metric)]
         if changed:
-            reference = comparison.reference(metric)
             entry["changed"] = {
-                row.name: _plain_rows(comparison.changed(metric, row.name, reference, changed))
+                row.name: [
+                    plain_dict(change)
+                    for change in comparison.changed(metric, row.name, row.reference, changed)
+                ]
                 for row in rows
                 if row.reference
             }
@@ -189,9 +178,9 @@ def comparison_dict(comparison: Comparison, *, pairs: bool, changed: int) -> dic
                 for slicing in comparison.slicings
             }
         metrics[metric] = entry
-    head: Mapping[str, Any] = {
+    return {
         "candidates": list(comparison.names),
         "baseline": comparison.baseline,
-        **{name: value for name, value in vars(method).items() if name != "n_jobs"},
+        **{name: value for name, value in vars(comparison.method).items() if name != "n_jobs"},
+        "metrics": metrics,
     }
-    return {**head, "metrics": metrics}

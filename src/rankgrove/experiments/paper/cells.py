@@ -11,25 +11,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.errors import ParameterError, parameter, refusal, unknown_name, whole_number
+from rankgrove.errors import ParameterError, refusal, unknown_name, whole_number
+from rankgrove.experiments.checks import check_one_of
 from rankgrove.experiments.tune.tune import Sampler, check_sampler
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.testing.peers import PEERS
 
 Empty = Literal["paper", "skip", "zero", "one"]
-EMPTY = ("paper", "skip", "zero", "one")
+EMPTY: tuple[str, ...] = get_args(Empty)
 Kind = Literal["values", "relative", "gap", "sizes"]
 
 METRICS = ("NDCG@10", "MRR", "MAP", "ERR")
 ALL_METRICS = ("NDCG@1", "NDCG@5", *METRICS)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Algorithm:
     """An algorithm of the paper in our words.
 
@@ -37,55 +38,39 @@ class Algorithm:
     ----------
     name, title
         On the command line, and in the tables.
-    paper
-        The row of the paper that it is compared with.
     objective, fixed
         What it is in our words: an objective, and parameters that are not searched.
     metrics
         Those it is run for.
+    paper
+        The row of the paper that it is compared with, if it has another title.
     """
 
     name: str
     title: str
-    paper: str
     objective: str
     fixed: Mapping[str, Any]
     metrics: tuple[str, ...] = ALL_METRICS
+    paper: str | None = None
 
 
+# With LightGBM's pairs and scaling, whatever our defaults are.
+_LIGHTGBM = {"grower": "leafwise", "truncation": 30, "normalise": True}
 _OBLIVIOUS = {"grower": "oblivious"}
+# As first published: every pair, no scaling by query.
+_PUBLISHED = {**_OBLIVIOUS, "truncation": None, "normalise": False}
+_NEAREST = {**_OBLIVIOUS, "neighbours": 1, "permutations": 10}
 
 ALGORITHMS: dict[str, Algorithm] = {
     one.name: one
     for one in (
-        # With LightGBM's pairs and scaling, whatever our defaults are.
-        Algorithm(
-            name="lambdamart-leafwise", title="Leaf-wise LambdaMART", paper="LightGBM",
-            objective="lambdamart",
-            fixed={"grower": "leafwise", "truncation": 30, "normalise": True},
-            metrics=("NDCG@1", "NDCG@5", "NDCG@10"),
-        ),
-        Algorithm(
-            name="queryrmse", title="QueryRMSE", paper="QueryRMSE", objective="queryrmse",
-            fixed=_OBLIVIOUS,
-        ),
-        # As first published: every pair, no scaling by query.
-        Algorithm(
-            name="lambdamart", title="LambdaMART", paper="LambdaMART", objective="lambdamart",
-            fixed={**_OBLIVIOUS, "truncation": None, "normalise": False},
-        ),
-        Algorithm(
-            name="stochasticrank", title="StochasticRank", paper="StochasticRank",
-            objective="stochasticrank", fixed=_OBLIVIOUS,
-        ),
-        Algorithm(
-            name="yetirank", title="YetiRank", paper="YetiRank", objective="yetirank",
-            fixed=_OBLIVIOUS,
-        ),
-        Algorithm(
-            name="yetiloss", title="YetiLoss", paper="YetiLoss", objective="yetiloss",
-            fixed={**_OBLIVIOUS, "neighbours": 1, "permutations": 10},
-        ),
+        Algorithm("lambdamart-leafwise", "Leaf-wise LambdaMART", "lambdamart", _LIGHTGBM,
+                  ("NDCG@1", "NDCG@5", "NDCG@10"), "LightGBM"),
+        Algorithm("queryrmse", "QueryRMSE", "queryrmse", _OBLIVIOUS),
+        Algorithm("lambdamart", "LambdaMART", "lambdamart", _PUBLISHED),
+        Algorithm("stochasticrank", "StochasticRank", "stochasticrank", _OBLIVIOUS),
+        Algorithm("yetirank", "YetiRank", "yetirank", _OBLIVIOUS),
+        Algorithm("yetiloss", "YetiLoss", "yetiloss", _NEAREST),
     )
 }  # fmt: skip
 
@@ -187,8 +172,7 @@ def parse_tables(text: str) -> list[Table]:
     if not names:
         raise refusal("table", "name at least one table, as 2 or 4-9", got="none")
     for name in names:
-        if name not in TABLES:
-            raise unknown_name(parameter("table"), name, TABLES)
+        check_one_of("table", name, TABLES)
     return [TABLES[name] for name in dict.fromkeys(names)]
 
 
@@ -223,10 +207,8 @@ def metric_name(metric: str, empty: Empty = "paper") -> str:
     >>> metric_name("NDCG@10"), metric_name("ERR"), metric_name("MAP", "skip")
     ('ndcg@10(empty=one)', 'err(r/1, empty=zero)', 'map(relevant>=1)')
     """
-    if empty not in EMPTY:
-        raise unknown_name("empty", str(empty), EMPTY)
-    if metric not in ALL_METRICS:
-        raise unknown_name("a metric of the paper", metric, ALL_METRICS)
+    check_one_of("empty", empty, EMPTY)
+    check_one_of("a metric of the paper", metric, ALL_METRICS)
     family = metric.partition("@")[0]
     policy = ("one" if family == "NDCG" else "zero") if empty == "paper" else empty
     arguments = {"MRR": ["relevant>=1"], "MAP": ["relevant>=1"], "ERR": ["r/1"]}
@@ -324,10 +306,7 @@ class Cell(NamedTuple):
 
 
 # Who else has the algorithm.
-PEER_OF = {
-    "lambdamart-leafwise": "lightgbm", "queryrmse": "catboost", "lambdamart": "catboost",
-    "stochasticrank": "catboost", "yetirank": "catboost", "yetiloss": "catboost",
-}  # fmt: skip
+PEER_OF = {**dict.fromkeys(ALGORITHMS, "catboost"), "lambdamart-leafwise": "lightgbm"}
 
 
 def cells_of(
@@ -354,18 +333,17 @@ def cells_of(
     for table in tables:
         for metric in table.metrics:
             for row in table.rows:
-                if row.algorithm not in chosen or metric not in wanted:
+                has = metric in ALGORITHMS[row.algorithm].metrics
+                if row.algorithm not in chosen or metric not in wanted or not has:
                     continue
-                if metric not in ALGORITHMS[row.algorithm].metrics:
-                    continue
-                one = Cell(row, metric)
-                cells.setdefault(one.key, one)
+                found = [Cell(row, metric)]
                 tool = PEER_OF[row.algorithm]
                 # CatBoost's StochasticRank has no MAP.
                 lacks = row.algorithm == "stochasticrank" and metric == "MAP"
                 if tool in known and table.compares_algorithms and not lacks:
-                    other = Cell(row, metric, tool)
-                    cells.setdefault(other.key, other)
+                    found.append(Cell(row, metric, tool))
+                for cell in found:
+                    cells.setdefault(cell.key, cell)
     if not cells:
         raise ParameterError(
             "algorithms and metrics must leave something of the tables to run. Got nothing."

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.benchmarks import (
     Benchmark,
     Fold,
@@ -47,8 +48,10 @@ from rankgrove.experiments.paper.cells import (
     metric_name,
 )
 from rankgrove.experiments.paper.tables import Figure, paper_figures
-from rankgrove.experiments.tune.spaces import Space, default_space
+from rankgrove.experiments.tables import plain
+from rankgrove.experiments.tune.spaces import default_space
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna, open_study
+from rankgrove.experiments.tune.trials import Protocol, draw_next
 from rankgrove.experiments.tune.tune import tune
 from rankgrove.metrics.base import Floats
 from rankgrove.metrics.evaluate import measure_dataset
@@ -163,8 +166,7 @@ def run_plan(
         for fold in source.folds:
             split = read_fold(fold, source.benchmark, seed=plan.budget.seed, n_jobs=plan.n_jobs)
             known = source.benchmark
-            wrong = check_sizes(known, fold.number, split) if known else []
-            if known and wrong:
+            if known and (wrong := check_sizes(known, fold.number, split)):
                 warn(
                     f"{source.name}, fold {fold.number}: not as {known.title} was published: "
                     f"{'; '.join(wrong)}"
@@ -232,7 +234,7 @@ class _Run:
     """One cell on one fold."""
 
     def __init__(self, plan: Plan, cell: Cell, split: Split, top: float, data: str) -> None:
-        self.plan, self.cell = plan, cell
+        self.plan, self.cell, self.storage = plan, cell, plan.out / "studies.db"
         self.metric = metric_name(cell.metric, plan.empty)
         # For training too: some algorithms learn from the labels and not from the metric.
         self.split = Split(
@@ -246,12 +248,9 @@ class _Run:
             "version": _VERSION, "cell": cell.key, "metric": self.metric, "data": data,
             "budget": asdict(plan.budget), "fixed": self.fixed,
             "space": {name: str(entry) for name, entry in self.space.items()},
-            "packages": {name: _installed_version(name) for name in self._packages()},
+            "packages": {name: _installed_version(name) for name in ("optuna", cell.tool)},
         }  # fmt: skip
         self.mark = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-    def _packages(self) -> list[str]:
-        return ["optuna", "rankgrove" if self.cell.tool == "rankgrove" else self.cell.tool]
 
     @property
     def slug(self) -> str:
@@ -261,11 +260,10 @@ class _Run:
         """Tune, train with the best, measure: what is kept of a cell."""
         start = time.process_time()
         best, fitted = self._tune_ours() if self.cell.tool == "rankgrove" else self._tune_peer()
-        measured = {
-            part: measure_dataset(data, fitted.predict(data), self.metric, n_jobs=self.plan.n_jobs)
-            for part, data in (("train", self.split.train), ("test", self.split.test))
-        }
-        values = measured["test"].per_query(self.metric)
+        train, test = (
+            measure_dataset(data, fitted.predict(data), self.metric, n_jobs=self.plan.n_jobs)
+            for data in (self.split.train, self.split.test)
+        )
         return {
             "mark": self.mark,
             "cell": self.cell.key,
@@ -273,15 +271,11 @@ class _Run:
             "parameters": best,
             "trees": fitted.n_trees,
             "vali": fitted.value,
-            "train": measured["train"][self.metric],
-            "test": measured["test"][self.metric],
-            "values": [None if np.isnan(value) else value for value in values.tolist()],
+            "train": train[self.metric],
+            "test": test[self.metric],
+            "values": [plain(value) for value in test.per_query(self.metric).tolist()],
             "seconds": round(time.process_time() - start, 2),
         }
-
-    @property
-    def _storage(self) -> Path:
-        return self.plan.out / "studies.db"
 
     def _tune_ours(self) -> tuple[dict[str, Any], Fitted]:
         """The best parameters that were drawn, and the model that they give."""
@@ -290,7 +284,7 @@ class _Run:
             self.split.train, self.split.vali, objective=self.algorithm.objective,
             metric=self.metric, space=self.space, fixed=self.fixed, n_random=budget.n_random,
             n_bayesian=budget.n_bayesian, prune=False, max_trees=budget.max_trees,
-            early_stopping_rounds=budget.rounds, storage=self._storage, name=self.slug,
+            early_stopping_rounds=budget.rounds, storage=self.storage, name=self.slug,
             seed=budget.seed, sampler=budget.sampler, n_jobs=self.plan.n_jobs,
         )  # fmt: skip
         if tuned.interrupted:
@@ -310,14 +304,20 @@ class _Run:
         """The same with a peer: the same space, trials and, while they are random, draws."""
         budget = self.plan.budget
         about = {"paper": {"cell": self.cell.key, "mark": self.mark}}
-        with open_study(self._storage, self.slug, about) as trials:
+        with open_study(self.storage, self.slug, about) as trials:
             while len(finished := trials.finished()) < budget.n_random + budget.n_bayesian:
                 trials.add(self._try_peer(finished))
         best = max(finished, key=lambda trial: trial.value or 0.0)
         return dict(best.params), self._fit_peer(best.params)
 
     def _try_peer(self, finished: Sequence[Any]) -> Any:
-        trial = _next_draw(self.space, self.plan.budget, finished)
+        """One more trial, with parameters as `tune` would draw them after these."""
+        budget = self.plan.budget
+        protocol = Protocol(
+            base=Parameters(), space=self.space, n_random=budget.n_random, sampler=budget.sampler,
+            prune=False, rounds=None, seed=budget.seed,
+        )  # fmt: skip
+        trial = draw_next(protocol, finished)
         return import_optuna().trial.create_trial(
             value=self._fit_peer(trial.params).value, params=trial.params,
             distributions=trial.distributions, user_attrs={NUMBER: len(finished)},
@@ -337,25 +337,6 @@ class _Run:
         watch = Watch(self.split.vali, value, budget.rounds)
         fitted = fit_peer(tool, settings, self.split.train, budget.max_trees, watch)
         return Fitted(value(fitted.predict(self.split.vali)), fitted.n_trees, fitted.predict)
-
-
-def _next_draw(space: Space, budget: Budget, finished: Sequence[Any]) -> Any:
-    """What `tune` draws after these trials."""
-    from rankgrove.boosting.parameters import Parameters  # noqa: PLC0415 (for peers only)
-    from rankgrove.experiments.tune.trials import (  # noqa: PLC0415
-        Protocol,
-        distributions,
-        make_sampler,
-    )
-
-    protocol = Protocol(
-        base=Parameters(), space=space, n_random=budget.n_random, sampler=budget.sampler,
-        prune=False, rounds=None, seed=budget.seed,
-    )  # fmt: skip
-    sampler = make_sampler(protocol, len(finished))
-    study = import_optuna().create_study(direction="maximize", sampler=sampler)
-    study.add_trials(finished)
-    return study.ask(distributions(space))
 
 
 def _installed_version(package: str) -> str:

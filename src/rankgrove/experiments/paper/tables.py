@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,21 +50,16 @@ def paper_values(table: Table, metric: str, row: Row) -> dict[str, tuple[float, 
     One number per set; for the generalisation gap two, train and gap. Those of figure 1 are the
     losses 100 - M of tables 6 to 9 by that of the first row, less 1, in percent.
     """
-    title = row.title if any(each.changes for each in table.rows) else _paper_row(row)
+    named = ALGORITHMS[row.algorithm].paper if table.compares_algorithms else None
+    title = named or row.title
+    found = paper_figures()[_BEHIND_FIGURE[metric] if table.kind == "relative" else table.name]
+    rows = found["rows"].get(metric, {})
+    values = rows.get(title, [])
     if table.kind == "relative":
-        behind = paper_figures()[_BEHIND_FIGURE[metric]]
-        rows = behind["rows"][metric]
         first = rows[table.rows[0].title]
-        values = [relative_loss(v, f) for v, f in zip(rows.get(title, ()), first, strict=False)]
-        return {name: (v,) for name, v in zip(behind["columns"], values, strict=False)}
-    found = paper_figures()[table.name]
-    values = found["rows"].get(metric, {}).get(title, [])
+        values = [relative_loss(v, f) for v, f in zip(values, first, strict=False)]
     pairs = zip(found["columns"], values, strict=False)
     return {name: tuple(v) if isinstance(v, list) else (v,) for name, v in pairs}
-
-
-def _paper_row(row: Row) -> str:
-    return ALGORITHMS[row.algorithm].paper
 
 
 def relative_loss(value: float, reference: float) -> float:
@@ -128,10 +124,7 @@ class Grid(NamedTuple):
 
 
 def make_grids(
-    table: Table,
-    cells: Sequence[Cell],
-    figures: Figures,
-    sets: Mapping[str, str | None],
+    table: Table, cells: Sequence[Cell], figures: Figures, sets: Mapping[str, str | None]
 ) -> list[Grid]:
     """Our figures of a table beside the paper's.
 
@@ -149,22 +142,24 @@ def make_grids(
     theirs = known if all(sets.values()) and known else paper_columns(table)
     grids = []
     for metric in table.metrics:
-        run = {cell.key: cell for cell in cells if cell.metric == metric}
+        run = {cell.key for cell in cells if cell.metric == metric}
         rows = [row for row in table.rows if Cell(row, metric).key in run]
         if not rows:
             continue
-        tools = [""]
-        if any(_peer(row, metric).key in run for row in rows) and table.compares_algorithms:
-            tools.append("peer")
-        columns = [(name, tool) for name in sets for tool in tools]
-        ours = [_column(table, metric, rows, figures, name, tool, tools) for name, tool in columns]
+        tools = {"": [Cell(row, metric) for row in rows]}
+        peers = [Cell(row, metric, PEER_OF[row.algorithm]) for row in rows]
+        if table.compares_algorithms and any(cell.key in run for cell in peers):
+            tools["peer"] = peers
+        columns: list[list[Entry]] = []
+        for name in sets:
+            columns += _columns(table, figures, name, list(tools.values()))
         lines = []
         for at, row in enumerate(rows):
             printed = paper_values(table, metric, row)
-            entries = [column[at] for column in ours]
+            entries = [column[at] for column in columns]
             entries += [Entry(printed.get(name, ())) for name in theirs]
             lines.append(Line(row.title, tuple(entries)))
-        titles = [f"{name}, {tool}" if tool else name for name, tool in columns]
+        titles = [f"{name}, {tool}" if tool else name for name in sets for tool in tools]
         titles += [f"paper: {name}" for name in theirs]
         grids.append(Grid(table, metric, tuple(titles), tuple(lines)))
     return grids
@@ -178,39 +173,26 @@ def size_grid(sizes: Mapping[str, Sequence[int]]) -> Grid:
     return Grid(TABLES["1"], "", tuple(found["columns"]), tuple(lines))
 
 
-def _peer(row: Row, metric: str) -> Cell:
-    return Cell(row, metric, PEER_OF[row.algorithm])
-
-
-def _column(
-    table: Table,
-    metric: str,
-    rows: Sequence[Row],
-    figures: Figures,
-    name: str,
-    tool: str,
-    tools: Sequence[str],
-) -> list[Entry]:
-    """One set: the numbers of each row, with those that are among the best marked."""
-    make = {"": lambda row: Cell(row, metric), "peer": lambda row: _peer(row, metric)}
-    cells = [make[each](row) for each in tools for row in rows]
-    found = {cell.key: figures[name, cell.key] for cell in cells if (name, cell.key) in figures}
+def _columns(
+    table: Table, figures: Figures, name: str, tools: Sequence[Sequence[Cell]]
+) -> list[list[Entry]]:
+    """One set: the numbers of the cells of each tool, with those among the best of all marked."""
+    keys = [cell.key for cells in tools for cell in cells]
+    found = {key: figures[name, key] for key in keys if (name, key) in figures}
     best = among_best({key: figure.values for key, figure in found.items()})
-    first = found.get(make[""](rows[0]).key)
-    entries = []
-    for row in rows:
-        key = make[tool](row).key
+    first = found.get(keys[0])
+
+    def entry(key: str) -> Entry:
         figure = found.get(key)
         if figure is None:
-            entries.append(Entry())
-        elif table.kind == "gap":
-            entries.append(Entry((figure.train, figure.gap)))
-        elif table.kind == "relative":
-            given = () if first is None else (relative_loss(figure.test, first.test),)
-            entries.append(Entry(given))
-        else:
-            entries.append(Entry((figure.test,), key in best))
-    return entries
+            return Entry()
+        if table.kind == "gap":
+            return Entry((figure.train, figure.gap))
+        if table.kind == "relative":
+            return Entry(() if first is None else (relative_loss(figure.test, first.test),))
+        return Entry((figure.test,), key in best)
+
+    return [[entry(cell.key) for cell in cells] for cells in tools]
 
 
 def among_best(values: Mapping[str, Floats], level: float = LEVEL) -> set[str]:
@@ -240,19 +222,18 @@ def against_peers(
     from rankgrove.experiments.compare.significance import paired_t  # noqa: PLC0415 (needs SciPy)
 
     found = []
-    for name in sets:
-        for cell in cells:
-            ours, theirs = Cell(cell.row, cell.metric), cell
-            keys = (name, ours.key), (name, theirs.key)
-            if cell.tool == ours.tool or any(key not in figures for key in keys):
-                continue
-            a, b = (figures[key] for key in keys)
-            found.append({
-                "set": name, "row": cell.row.key, "metric": cell.metric, "peer": cell.tool,
-                "ours": a.test, "theirs": b.test,
-                "p_above": paired_t(a.values, b.values, alternative="greater"),
-                "p_below": paired_t(a.values, b.values, alternative="less"),
-            })  # fmt: skip
+    for name, cell in product(sets, cells):
+        ours = Cell(cell.row, cell.metric)
+        keys = (name, ours.key), (name, cell.key)
+        if cell.tool == ours.tool or any(key not in figures for key in keys):
+            continue
+        a, b = (figures[key] for key in keys)
+        found.append({
+            "set": name, "row": cell.row.key, "metric": cell.metric, "peer": cell.tool,
+            "ours": a.test, "theirs": b.test,
+            "p_above": paired_t(a.values, b.values, alternative="greater"),
+            "p_below": paired_t(a.values, b.values, alternative="less"),
+        })  # fmt: skip
     return found
 
 
@@ -277,11 +258,6 @@ def _texts(grid: Grid, entry: Entry, mark: Callable[[str], str]) -> list[str]:
     shape = ",d" if grid.table.kind == "sizes" else ".2f"
     texts = [f"{number:{shape}}" for number in entry.numbers] or ["-"] * (len(grid.parts) or 1)
     return [mark(text) for text in texts] if entry.best else texts
-
-
-def _header(grid: Grid) -> list[str]:
-    parts = grid.parts or ("",)
-    return [f"{name}, {part}" if part else name for name in grid.columns for part in parts]
 
 
 def plain_rows(grid: Grid) -> tuple[list[str], list[list[str]]]:
@@ -312,7 +288,9 @@ def _marked(grid: Grid, mark: Callable[[str], str]) -> tuple[list[str], list[lis
         [line.title, *(text for entry in line.entries for text in _texts(grid, entry, mark))]
         for line in grid.lines
     ]
-    return [grid.metric or "data set", *_header(grid)], rows
+    parts = grid.parts or ("",)
+    header = [f"{name}, {part}" if part else name for name in grid.columns for part in parts]
+    return [grid.metric or "data set", *header], rows
 
 
 def to_json(grid: Grid) -> dict[str, Any]:
@@ -324,12 +302,8 @@ def to_json(grid: Grid) -> dict[str, Any]:
         "numbers": list(grid.parts) or [grid.table.kind],
         "columns": list(grid.columns),
         "rows": [
-            {
-                "title": line.title,
-                "entries": [
-                    {"values": list(entry.numbers), "best": entry.best} for entry in line.entries
-                ],
-            }
+            {"title": line.title,
+             "entries": [{"values": list(e.numbers), "best": e.best} for e in line.entries]}
             for line in grid.lines
         ],
-    }
+    }  # fmt: skip

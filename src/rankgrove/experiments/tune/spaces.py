@@ -21,25 +21,20 @@ if TYPE_CHECKING:
 
 _SPACE = parameter("space")
 
-# What decides how trials are run, or belongs to the data, is not drawn.
-_NOT_DRAWN = {
-    "objective": "give objective= to tune",
-    "metric": "give metric= to tune",
-    "eval_metric": "give metric= to tune",
-    "n_estimators": "validation finds the number of trees, up to max_trees=",
-    "max_epochs": "validation finds the number of epochs, up to max_epochs=",
-    "early_stopping_rounds": "give early_stopping_rounds= to tune",
-    "random_state": "hold it with fixed=",
-    "monotone": "hold it with fixed=",
-    "categorical": "hold it with fixed=",
-    "device": "hold it with fixed=",
-}
+# What decides how trials are run is not held, and neither is that drawn, nor what belongs to data.
 _NOT_HELD = {
     "objective": "give objective= to tune",
     "eval_metric": "give metric= to tune",
     "n_estimators": "give max_trees= to tune",
     "max_epochs": "give max_epochs= to tune",
     "early_stopping_rounds": "give early_stopping_rounds= to tune",
+}
+_NOT_DRAWN = {
+    **_NOT_HELD,
+    "metric": "give metric= to tune",
+    "n_estimators": "validation finds the number of trees, up to max_trees=",
+    "max_epochs": "validation finds the number of epochs, up to max_epochs=",
+    **dict.fromkeys(("random_state", "monotone", "categorical", "device"), "hold it with fixed="),
 }
 
 
@@ -304,15 +299,13 @@ def _range(name: str, given: tuple[Any, ...], kind: type[AnyParameters]) -> Rang
         if not is_number(end) or not math.isfinite(end):
             raise ParameterError(f"the range of {name} must be of finite numbers. Got {end!r}.")
     whole = float not in entry.types
-    if whole and (low != int(low) or high != int(high)):
-        raise ParameterError(
-            f"the range of {name} must be of whole numbers. Got {low!r} to {high!r}."
-        )
-    if not low <= high:
-        raise ParameterError(f"the range of {name} must rise. Got {low!r} to {high!r}.")
-    if log and low <= 0:
-        raise ParameterError(
-            f"the range of {name} must be above 0 for its logarithm. Got {low!r} to {high!r}."
-        )
+    rules = {
+        "be of whole numbers": not whole or (low == int(low) and high == int(high)),
+        "rise": low <= high,
+        "be above 0 for its logarithm": not log or low > 0,
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise ParameterError(f"the range of {name} must {rule}. Got {low!r} to {high!r}.")
     number = int if whole else float
     return Range(number(low), number(high), log=log, whole=whole)

@@ -69,7 +69,7 @@ class Trials:
         If two processes work on one study they find the same trials: the first one counts.
         """
         found: dict[int, FrozenTrial] = {}
-        with self._translated("cannot be read"):
+        with _translated(self.where, "cannot be read", OSError, KeyError):
             trials = self._study.get_trials(deepcopy=False)
         for trial in trials:
             if trial.state.is_finished() and NUMBER in trial.user_attrs:
@@ -81,16 +81,24 @@ class Trials:
 
     def add(self, trial: FrozenTrial) -> None:
         """Keep one more, all of it or nothing."""
-        with self._translated("cannot be written, but has all trials before this one"):
+        problem = "cannot be written, but has all trials before this one"
+        with _translated(self.where, problem, OSError, KeyError):
             self._study.add_trial(trial)
 
-    @contextmanager
-    def _translated(self, problem: str) -> Iterator[None]:
-        optuna = import_optuna()
-        try:
-            yield
-        except (optuna.exceptions.OptunaError, *_sql_errors(), OSError, KeyError) as error:
-            raise DataError(f"{self.where}: {problem}: {_cause(error)}.") from None
+
+@contextmanager
+def _translated(where: str, problem: str, *errors: type[Exception]) -> Iterator[None]:
+    """Have what Optuna and SQLAlchemy raise, and these errors, say what was wrong in one line."""
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 (optuna brings it)
+
+    try:
+        yield
+    except (import_optuna().exceptions.OptunaError, SQLAlchemyError, *errors) as error:
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        cause = " ".join(str(getattr(root, "orig", None) or root).split()).rstrip(".")
+        raise DataError(f"{where}: {problem}: {cause}.") from None
 
 
 @contextmanager
@@ -132,24 +140,22 @@ def open_study(storage: Any, name: str, about: Mapping[str, Any]) -> Iterator[Tr
 
 
 def _claim(storage: BaseStorage | None, name: str, where: str, about: Mapping[str, Any]) -> Study:
-    optuna = import_optuna()
-    try:
-        study: Study = optuna.create_study(
+    about = json.loads(json.dumps(about))
+    with _translated(where, "cannot be used to keep trials"):
+        study: Study = import_optuna().create_study(
             storage=storage, study_name=name, direction="maximize", load_if_exists=True
         )
         attributes = study.user_attrs
         if not attributes and not study.get_trials(deepcopy=False):
             # New, or made by a process that ended right after.
-            study.set_user_attr(_MARK, json.loads(json.dumps(about)))
+            study.set_user_attr(_MARK, about)
             return study
-    except (optuna.exceptions.OptunaError, *_sql_errors()) as error:
-        raise DataError(f"{where}: cannot be used to keep trials: {_cause(error)}.") from None
     if _MARK not in attributes:
         raise DataError(
             f"{where}: study {name!r} must be one of rankgrove tune. Got one of another program. "
             f"It was left as it is: choose another name."
         )
-    _check_about(attributes[_MARK], json.loads(json.dumps(about)), f"{where}: study {name!r}")
+    _check_about(attributes[_MARK], about, f"{where}: study {name!r}")
     return study
 
 
@@ -159,7 +165,6 @@ def _check_about(stored: Mapping[str, Any], about: Mapping[str, Any], which: str
         old = stored.get(key)
         if old == value:
             continue
-        got = ""
         if isinstance(value, Mapping) and isinstance(old, Mapping):
             part = next(k for k in [*value, *old] if value.get(k) != old.get(k))
             got = f"{part} {_shown(value, part)} in place of {_shown(old, part)}"
@@ -240,12 +245,9 @@ def _url_of(path: Path) -> str:
 
 
 def _open_url(url: str, where: str) -> Any:
-    optuna = import_optuna()
-    try:
-        return optuna.storages.RDBStorage(url)
-    except (optuna.exceptions.OptunaError, *_sql_errors(), *(RuntimeError, ValueError, KeyError),
-            ImportError, OSError) as error:  # fmt: skip
-        raise DataError(f"{where}: cannot be opened as a storage: {_cause(error)}.") from None
+    errors = RuntimeError, ValueError, KeyError, ImportError, OSError
+    with _translated(where, "cannot be opened as a storage", *errors):
+        return import_optuna().storages.RDBStorage(url)
 
 
 def _without_password(url: str) -> str:
@@ -256,17 +258,3 @@ def _without_password(url: str) -> str:
         return make_url(url).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):
         return "storage"
-
-
-def _sql_errors() -> tuple[type[Exception], ...]:
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 (optuna brings it)
-
-    return (SQLAlchemyError,)
-
-
-def _cause(error: BaseException) -> str:
-    """What was wrong at the root, in one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    original = getattr(error, "orig", None) or error
-    return " ".join(str(original).split()).rstrip(".")

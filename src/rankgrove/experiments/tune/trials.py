@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -16,6 +16,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.data.frames import Backend, make_frame
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments import tables
+from rankgrove.experiments.checks import naming
 from rankgrove.experiments.registry import start_run
 from rankgrove.experiments.tune.spaces import Choices, Range, Space, as_drawn, from_drawn
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna
@@ -73,17 +74,16 @@ class Trial:
     @classmethod
     def from_study(cls, trial: FrozenTrial) -> Trial:
         """The trial that a study keeps."""
-        noted = trial.user_attrs
-        return cls(
-            number=noted[NUMBER],
-            state="pruned" if trial.state.name == "PRUNED" else "complete",
-            value=float(noted["value"]),
-            n_trees=noted["n_trees"],
-            n_grown=noted["n_grown"],
-            parameters=from_drawn(trial.params),
-            drawn_by=noted["drawn_by"],
-            seconds=noted["seconds"],
-        )
+        names = (NUMBER, "value", "n_trees", "n_grown", "drawn_by", "seconds")
+        noted = {name: trial.user_attrs[name] for name in names}
+        state: State = "pruned" if trial.state.name == "PRUNED" else "complete"
+        return cls(state=state, parameters=from_drawn(trial.params), **noted)
+
+
+def best_of(trials: Iterable[Trial]) -> Trial | None:
+    """The complete trial of the highest value, the first one if several; None without one."""
+    complete = (trial for trial in trials if trial.state == "complete")
+    return max(complete, key=lambda trial: trial.value, default=None)
 
 
 class TrialTable(Sequence[Trial]):
@@ -105,21 +105,18 @@ class TrialTable(Sequence[Trial]):
     @property
     def best(self) -> Trial:
         """The complete trial of the highest value, the first one if several."""
-        complete = [trial for trial in self._trials if trial.state == "complete"]
-        if not complete:
+        best = best_of(self._trials)
+        if best is None:
             raise DataError("a study must have a complete trial to have a best one. Got none.")
-        return max(complete, key=lambda trial: trial.value)
+        return best
 
     def to_dict(self) -> dict[str, list[Any]]:
         """A column a list; parameters have columns of their own."""
-        names = list(dict.fromkeys(name for trial in self._trials for name in trial.parameters))
-        columns: dict[str, list[Any]] = {
-            field: [getattr(trial, field) for trial in self._trials]
-            for field in ("number", "state", "value", "n_trees", "n_grown", "drawn_by", "seconds")
-        }
-        for name in names:
-            columns[name] = [trial.parameters.get(name) for trial in self._trials]
-        return columns
+        own = ("number", "state", "value", "n_trees", "n_grown", "drawn_by", "seconds")
+        drawn = dict.fromkeys(name for trial in self._trials for name in trial.parameters)
+        rows = [{**dict.fromkeys(drawn), **vars(trial), **trial.parameters}
+                for trial in self._trials]  # fmt: skip
+        return {name: [row[name] for row in rows] for name in (*own, *drawn)}
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """A data frame of pandas, polars or pyarrow with a row per trial."""
@@ -127,24 +124,22 @@ class TrialTable(Sequence[Trial]):
 
     def to_markdown(self) -> str:
         """A Markdown table."""
-        header, *rows = self._cells()
-        return tables.markdown(header, rows, left=())
+        return tables.markdown(*self._cells(), left=())
 
     def __str__(self) -> str:
-        header, *rows = self._cells()
-        return tables.aligned(header, rows, left=())
+        return tables.aligned(*self._cells(), left=())
 
-    def _cells(self) -> list[list[str]]:
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
         columns = self.to_dict()
         del columns["seconds"], columns["n_grown"]
-        best = self.best.number if any(t.state == "complete" for t in self._trials) else -1
+        best = best_of(self._trials)
         names = {"number": "trial", "n_trees": self._unit.plural, "drawn_by": "drawn by"}
         header = [names.get(name, name) for name in columns]
         rows = [
-            [f"{number}{'*' if number == best else ''}", *(_shown(cell) for cell in cells)]
-            for number, *cells in zip(*columns.values(), strict=True)
+            [f"{trial.number}{'*' if trial is best else ''}", *(_shown(cell) for cell in cells)]
+            for trial, (_, *cells) in zip(self, zip(*columns.values(), strict=True), strict=True)
         ]
-        return [header, *rows]
+        return header, rows
 
 
 def _shown(value: Any) -> str:
@@ -178,15 +173,11 @@ def make_parts(
         pairs = [(f"fold {number}", *pair) for number, pair in enumerate(found, start=1)]
     parts = []
     for name, training, held_out in pairs:
-        try:
+        with naming(name):
             # Any scores show which queries count.
-            values = measure_dataset(held_out, np.zeros(held_out.n_documents), metric).per_query(
-                str(metric)
-            )
-        except DataError as error:
-            raise DataError(f"{name}: {error}") from None
-        weights = held_out.query_weights
-        weight = float(weights[~np.isnan(values)].sum())
+            table = measure_dataset(held_out, np.zeros(held_out.n_documents), metric)
+        counted = ~np.isnan(table.per_query(str(metric)))
+        weight = float(held_out.query_weights[counted].sum())
         parts.append(Part(training, held_out, weight, SharedBins()))
     return parts
 
@@ -277,16 +268,11 @@ def run_trial(
     watch: Watch,
     n_jobs: int | None = None,
 ) -> FrozenTrial:
-    """The next trial, finished. It depends on the protocol, the data and the trials before only.
-
-    Optuna sees a study in memory of the trials before, and nothing of a trial that did not end.
-    """
+    """The next trial, finished. It depends on the protocol, the data and the trials before only."""
     optuna = import_optuna()
     start = time.perf_counter()
     number, most = len(finished), protocol.most
-    study = optuna.create_study(direction="maximize", sampler=make_sampler(protocol, number))
-    study.add_trials([_as_sampled(trial) for trial in finished])
-    trial = study.ask(distributions(protocol.space))
+    trial = draw_next(protocol, finished)
     parameters = _with_drawn(protocol.base, from_drawn(trial.params), number)
     every = max(1, most // _LOOKS)
     best, at, n_grown, steps, pruned = -np.inf, 0, 0, {}, False
@@ -310,19 +296,27 @@ def run_trial(
         # The sampler looks at the last one only, and each is a row to write.
         intermediate_values=dict(list(steps.items())[-1:]),
         user_attrs={
-            NUMBER: number, "drawn_by": protocol.drawn_by(number), "value": best, "n_trees": at,
-            "n_grown": n_grown, "seconds": time.perf_counter() - start,
+            NUMBER: number, "drawn_by": protocol.drawn_by(number), "value": float(best),
+            "n_trees": at, "n_grown": n_grown, "seconds": time.perf_counter() - start,
             STEPS: [list(step) for step in steps.items()],
         },
     )  # fmt: skip
     return made
 
 
-def _as_sampled(trial: FrozenTrial) -> FrozenTrial:
-    """A trial without what only we look at: a study copies all of every trial."""
-    seen = copy(trial)
-    seen.user_attrs = {}
-    return seen
+def draw_next(protocol: Protocol, finished: Sequence[FrozenTrial]) -> Any:
+    """The next trial with its parameters drawn, and nothing run yet.
+
+    Optuna sees a study in memory of the trials before, and nothing of a trial that did not end.
+    """
+    sampler = make_sampler(protocol, len(finished))
+    study = import_optuna().create_study(direction="maximize", sampler=sampler)
+    seen = [copy(trial) for trial in finished]
+    for trial in seen:
+        # Only we look at these, and a study copies all of every trial.
+        trial.user_attrs = {}
+    study.add_trials(seen)
+    return study.ask(distributions(protocol.space))
 
 
 def is_hopeless(n_trees: int, best: float, finished: Sequence[FrozenTrial]) -> bool:
@@ -332,16 +326,14 @@ def is_hopeless(n_trees: int, best: float, finished: Sequence[FrozenTrial]) -> b
     same number of trees on, in order to reach the best of them. A small learning rate gains late,
     so that trials are not judged by what others have reached with as many trees.
     """
-    complete = [trial for trial in finished if trial.state.name == "COMPLETE"]
-    if not complete:
-        return False
-    values = [float(trial.user_attrs["value"]) for trial in complete]
+    complete = [trial.user_attrs for trial in finished if trial.state.name == "COMPLETE"]
+    values = [float(noted["value"]) for noted in complete]
     # A trial that has ended before has nothing to gain.
     gains = [
-        value - dict(trial.user_attrs[STEPS]).get(n_trees, value)
-        for value, trial in zip(values, complete, strict=True)
+        value - dict(noted[STEPS]).get(n_trees, value)
+        for value, noted in zip(values, complete, strict=True)
     ]
-    return bool(best + max(gains) < max(values))
+    return bool(complete) and best + max(gains) < max(values)
 
 
 def _with_drawn(base: AnyParameters, drawn: Mapping[str, Any], number: int) -> AnyParameters:
@@ -355,8 +347,7 @@ def _with_drawn(base: AnyParameters, drawn: Mapping[str, Any], number: int) -> A
 
 
 def distributions(space: Space) -> dict[str, Any]:
-    optuna = import_optuna()
-    kinds = optuna.distributions
+    kinds = import_optuna().distributions
 
     def made(entry: Range | Choices) -> Any:
         if isinstance(entry, Choices):
@@ -369,13 +360,11 @@ def distributions(space: Space) -> dict[str, Any]:
 
 def make_sampler(protocol: Protocol, number: int) -> Any:
     """A sampler of this trial's own: what it draws depends on seed, number and trials before."""
-    optuna = import_optuna()
+    samplers = import_optuna().samplers
     seed = int(np.random.SeedSequence([protocol.seed, number]).generate_state(1)[0])
-    how = protocol.drawn_by(number)
-    if how == "random":
-        return optuna.samplers.RandomSampler(seed=seed)
-    if how == "gp":
-        return optuna.samplers.GPSampler(
-            seed=seed, n_startup_trials=0, warn_independent_sampling=False
-        )
-    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=1, constant_liar=False)
+    sampler = protocol.drawn_by(number)
+    if sampler == "random":
+        return samplers.RandomSampler(seed=seed)
+    if sampler == "gp":
+        return samplers.GPSampler(seed=seed, n_startup_trials=0, warn_independent_sampling=False)
+    return samplers.TPESampler(seed=seed, n_startup_trials=1, constant_liar=False)

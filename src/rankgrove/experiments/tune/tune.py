@@ -16,15 +16,8 @@ import numpy as np
 from rankgrove._version import __version__
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.streams import open_for_writing
-from rankgrove.errors import (
-    DataError,
-    MissingExtraError,
-    ParameterError,
-    parameter,
-    refusal,
-    unknown_name,
-    whole_number,
-)
+from rankgrove.errors import DataError, MissingExtraError, ParameterError, refusal, whole_number
+from rankgrove.experiments.checks import check_dataset, check_one_of
 from rankgrove.experiments.registry import make_estimator, parameters_type
 from rankgrove.experiments.tune.progress import TrialProgress
 from rankgrove.experiments.tune.spaces import (
@@ -40,6 +33,7 @@ from rankgrove.experiments.tune.trials import (
     Protocol,
     Trial,
     TrialTable,
+    best_of,
     make_parts,
     run_trial,
 )
@@ -51,8 +45,6 @@ from rankgrove.training.checkpoints import gather_callbacks
 from rankgrove.training.trainer import EPOCHS, TREES, Unit, unit_of
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
     from rankgrove.experiments.registry import AnyParameters
 
 Sampler = Literal["tpe", "gp"]
@@ -213,79 +205,58 @@ def tune(
     watched = base.metrics()[0]
     parts = make_parts(train, valid, folds, watched, int(seed))
     about = _about(protocol, train, valid, len(parts))
-    run = _Run(protocol, parts, n_trials, n_jobs)
-    with open_study(storage, name, about) as trials:
-        progress = TrialProgress(n_trials, str(watched), unit) if verbose else None
-        run.go(trials, called, progress)
-    table = TrialTable(run.trials, unit)
+    progress = TrialProgress(n_trials, str(watched), unit, shown=verbose)
+    with open_study(storage, name, about) as kept:
+        trials, interrupted = _run_trials(protocol, parts, n_trials, n_jobs, kept, called, progress)
+    table = TrialTable(trials, unit)
     best = table.best
     return Tuned(
         best_parameters={**given, **best.parameters, unit.parameter: best.n_trees},
         best_value=best.value,
         metric=str(watched),
         trials=table,
-        interrupted=run.interrupted,
+        interrupted=interrupted,
     )
 
 
-class _Run:
-    """Trial after trial, to the last one, a callback's word or Ctrl-C."""
-
-    def __init__(
-        self,
-        protocol: Protocol,
-        parts: Sequence[Part],
-        n_trials: int,
-        n_jobs: int | None,
-    ) -> None:
-        self._protocol, self._parts, self._n_trials = protocol, parts, n_trials
-        self._n_jobs = n_jobs
-        self.trials: list[Trial] = []
-        self._finished: list[FrozenTrial] = []
-        self.interrupted = False
-
-    def go(
-        self, kept: Trials, callbacks: Sequence[TrialCallback], progress: TrialProgress | None
-    ) -> None:
-        try:
-            self._load(kept)
-            if progress is not None:
-                progress.start(self.trials)
-            while len(self.trials) < self._n_trials:
-                watch = _ignore if progress is None else progress.grown
-                trial = run_trial(self._protocol, self._finished, self._parts, watch, self._n_jobs)
-                kept.add(trial)
-                self._finished.append(trial)
-                self.trials.append(Trial.from_study(trial))
-                if progress is not None:
-                    progress.finished(self.trials)
-                answers = [callback(self.trials[-1]) for callback in callbacks]
-                if any(answers):
-                    break
-        except KeyboardInterrupt:
-            self.interrupted = True
-            if not any(trial.state == "complete" for trial in self.trials):
-                raise
-        finally:
-            if progress is not None:
-                progress.end()
-
-    def _load(self, kept: Trials) -> None:
-        """Take the trials that are done; they must be drawn as this protocol would draw them."""
-        self._finished = kept.finished()[: self._n_trials]
-        for trial in map(Trial.from_study, self._finished):
-            expected = self._protocol.drawn_by(trial.number)
-            if trial.drawn_by != expected:
-                raise DataError(
-                    f"{kept.where}: the study must go on with the n_random and sampler it was made "
-                    f"with. Got a trial {trial.number} drawn by {trial.drawn_by!r} in place of "
-                    f"{expected!r}: choose another file or name for a new study."
-                )
-            self.trials.append(trial)
+def _run_trials(
+    protocol: Protocol, parts: Sequence[Part], n_trials: int, n_jobs: int | None, kept: Trials,
+    callbacks: Sequence[TrialCallback], progress: TrialProgress,
+) -> tuple[list[Trial], bool]:  # fmt: skip
+    """Trial after trial, to the last one, a callback's word or Ctrl-C; whether it was Ctrl-C."""
+    trials: list[Trial] = []
+    try:
+        finished = kept.finished()[:n_trials]
+        trials += map(Trial.from_study, finished)
+        _check_draws(protocol, trials, kept.where)
+        progress.start(trials)
+        while len(trials) < n_trials:
+            finished.append(run_trial(protocol, finished, parts, progress.grown, n_jobs))
+            kept.add(finished[-1])
+            trials.append(Trial.from_study(finished[-1]))
+            progress.finished(trials)
+            answers = [callback(trials[-1]) for callback in callbacks]
+            if any(answers):
+                break
+    except KeyboardInterrupt:
+        if best_of(trials) is None:
+            raise
+        return trials, True
+    finally:
+        progress.end()
+    return trials, False
 
 
-def _ignore(n_trees: int, best: float) -> None:
-    """What nobody watches."""
+def _check_draws(protocol: Protocol, trials: Iterable[Trial], where: str) -> None:
+    """Refuse to go on after trials that this protocol would not draw as they were drawn."""
+    for trial in trials:
+        expected = protocol.drawn_by(trial.number)
+        if trial.drawn_by != expected:
+            raise DataError(
+                f"{where}: the study must go on with the n_random and sampler it was made with. "
+                f"Got a trial {trial.number} drawn by {trial.drawn_by!r} in place of "
+                f"{expected!r}: choose another file or name for a new study."
+            )
 
 
 def _most(unit: Unit, limits: Mapping[str, Any]) -> int:
@@ -377,18 +348,17 @@ def _fingerprint(data: Dataset) -> str:
 
 
 def _check_data(train: Any, valid: Any, folds: Any) -> None:
-    for name, data in (("train", train), ("valid", valid)):
-        if not isinstance(data, Dataset) and (name == "train" or data is not None):
-            raise ParameterError(f"{name} must be a Dataset. Got {type(data).__name__}.")
-    if valid is not None and folds is not None:
-        raise ParameterError("validation must be by valid= or by folds=. Got both.")
+    check_dataset("train", train)
+    if valid is not None:
+        check_dataset("valid", valid)
+        if folds is not None:
+            raise ParameterError("validation must be by valid= or by folds=. Got both.")
     whole_number("folds", folds, 2, train.n_queries, none=True)
 
 
 def check_sampler(sampler: Any) -> None:
     """Refuse a sampler that does not exist, or that lacks the package it needs."""
-    if sampler not in get_args(Sampler):
-        raise unknown_name(parameter("sampler"), str(sampler), get_args(Sampler))
+    check_one_of("sampler", sampler, get_args(Sampler))
     if sampler == "gp" and importlib.util.find_spec("torch") is None:
         raise MissingExtraError(
             "sampler 'gp' needs the package 'torch', which is not installed. Install it with: pip "
