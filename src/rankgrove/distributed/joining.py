@@ -38,9 +38,9 @@ from rankgrove.errors import refusal
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 # Seconds that somebody who has come to the port has for saying who he is, and how many may be
-# at it at once.
+# at it at once besides workers.
 _PATIENCE = 10.0
-_MOST_VISITORS = 256
+_MOST_STRANGERS = 256
 _ON_ITS_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR, errno.EALREADY)
 
 # For the side that accepts connections, and for the one that makes them.
@@ -84,6 +84,8 @@ class Joining:
                     self._accept()
                 elif isinstance(key.data, Link):
                     key.data.hear()  # whether it has gone or failed
+                    if key.data.left:
+                        self.selector.unregister(key.data.words)
                 else:
                     self._advance(key.data)
             now = time.perf_counter()
@@ -132,7 +134,7 @@ class Joining:
         connection.setblocking(False)
         address = write_address(place[0], place[1])
         visitors = [caller for caller in self.callers if caller.rank is None]
-        if len(visitors) >= _MOST_VISITORS:
+        if len(visitors) >= len(CHANNELS) * self.me.size + _MOST_STRANGERS:
             self._refuse(visitors[0], "too many others came")
         encrypt = None
         if self.tls is not None:
