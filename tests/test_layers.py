@@ -331,3 +331,36 @@ def test_the_checker_finds(module, source, problem):
 )
 def test_the_checker_lets_pass(module, source):
     assert violations(source, module, is_package=module == "rankgrove") == []
+
+
+# Sums of whole numbers, the only ones that may be taken in any order.
+WHOLE_SUMS = {
+    "boosting/loop.py": ["cycles"],
+    "boosting/sampling.py": ["top"],
+    "trees/binning.py": ["isnan"],
+    "trees/exchange.py": ["block_bins"],
+    "trees/grower.py": ["packed", "packed[rows]"],
+    "trees/leaves.py": ["totals", "count", "bits"],
+}
+
+
+def test_training_adds_up_floats_by_exact_sums_only():
+    for part in ("boosting", "trees", "training"):
+        for path in sorted((SOURCE / part).glob("*.py")):
+            name = f"{part}/{path.name}"
+            calls = [
+                node.func
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            ]
+            ordered = {"mean", "average", "nansum", "nanmean", "dot", "einsum"}
+            assert not [call.attr for call in calls if call.attr in ordered], name
+            # `peers.sum` adds up whole numbers, and NumPy's sum is `array.sum()`.
+            sums = [ast.unparse(call.value) for call in calls if call.attr == "sum"]
+            others = [
+                text
+                for text in sums
+                if not text.endswith("peers")
+                and not any(word in text for word in WHOLE_SUMS.get(name, []))
+            ]
+            assert not others, f"{name}: is {others} a sum of floats? Take exact_sums."

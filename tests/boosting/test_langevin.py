@@ -7,15 +7,20 @@ from boosting.samples import QUICK, bits, make_data, train
 from rankgrove import Ranker, evaluate
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import add_normal_noise
+from rankgrove.data.shard import Shard
 from rankgrove.errors import ParameterError
 
 # Several chunks, the last one not full.
 N_DRAWS = 150_000
 
 
-def draw(scale=1.0, seed=0, iteration=0, n=N_DRAWS, n_jobs=1):
-    noise = np.zeros(n)
-    add_normal_noise(noise, scale, seed, iteration, n_jobs)
+# Queries of 100 documents.
+SHARD = Shard.whole(np.arange(0, N_DRAWS + 1, 100))
+
+
+def draw(scale=1.0, seed=0, iteration=0, shard=SHARD, n_jobs=1):
+    noise = np.zeros(shard.n_documents)
+    add_normal_noise(noise, shard, scale, seed, iteration, n_jobs)
     return noise
 
 
@@ -28,16 +33,16 @@ def test_noise_is_normal_with_mean_0_and_the_given_deviation(scale):
     assert abs((noise**2).mean() - 1) < 5 * np.sqrt(2) / root
     assert abs((noise**3).mean()) < 5 * np.sqrt(15) / root
     assert abs((noise**4).mean() - 3) < 5 * np.sqrt(96) / root
-    # Neighbours, and places of different chunks, have nothing to do with each other.
-    for lag in (1, 2, 1 << 14):
+    # Neighbours, and places of different queries and chunks, have nothing to do with each other.
+    for lag in (1, 2, 100, 1 << 14):
         assert abs((noise[lag:] * noise[:-lag]).mean()) < 5 / np.sqrt(N_DRAWS - lag)
 
 
 def test_noise_is_added_to_what_is_there():
-    forces = np.linspace(-3, 3, 1000)
+    forces = np.linspace(-3, 3, N_DRAWS)
     noisy = forces.copy()
-    add_normal_noise(noisy, 2.0, 1, 4)
-    assert np.array_equal(noisy, forces + draw(2.0, 1, 4, 1000))
+    add_normal_noise(noisy, SHARD, 2.0, 1, 4)
+    assert np.array_equal(noisy, forces + draw(2.0, 1, 4))
 
 
 def test_noise_depends_on_seed_and_iteration_and_not_on_threads():
@@ -59,7 +64,7 @@ def test_forces_of_a_tree_have_noise_of_the_scale_of_the_temperature(rate, tempe
     Parameters(objective="lambdamart").make_objective().prepare(data, 1).compute(
         np.zeros(data.n_documents), 0, forces, curvatures
     )
-    forces += draw(np.sqrt(2 / (rate * temperature)), 5, 0, data.n_documents)
+    forces += draw(np.sqrt(2 / (rate * temperature)), 5, 0, data.shard)
     assert run.trees[0].n_leaves > 4
     for value in np.unique(run.scores):
         inside = run.scores == value

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from boosting.samples import bits, make_data, train
+from rankgrove._jit.exact import exact_sums
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import sample_documents, sample_queries
 from rankgrove.errors import ParameterError
@@ -76,21 +77,21 @@ def test_l2_documents_is_the_l2_of_so_many_documents_of_average_curvature(sampli
     by_rows = {"metric": "ndcg(ties=stable)"}
     _, curvatures = forces_at(data, np.zeros(data.n_documents), **by_rows)
     whole = {"n_estimators": 1, **by_rows}
-    l2 = 7.0 * (float(curvatures.sum()) / data.n_documents)
+    l2 = 7.0 * (exact_sums([curvatures])[0] / data.n_documents)
     one = train(data, l2_documents=7.0, **whole)
     same = train(data, l2=l2, **whole)
     assert bits(one) == bits(same) != bits(train(data, **whole))
     half = {**whole, "subsample": 0.5, "sampling": sampling}
     rows = rows_of_first_tree(data, sampling)
     assert 0 < len(rows) < data.n_documents
-    l2 = 7.0 * (float(curvatures[rows].sum()) / len(rows))
+    l2 = 7.0 * (exact_sums([curvatures[rows]])[0] / len(rows))
     assert bits(train(data, l2_documents=7.0, **half)) == bits(train(data, l2=l2, **half))
 
 
 def rows_of_first_tree(data, sampling):
     if sampling == "query":
-        return sample_queries(data.offsets, 0.5, 0, 0).rows
-    return sample_documents(data.n_documents, 0.5, 0, 0).rows
+        return sample_queries(data.shard, 0.5, 0, 0).rows
+    return sample_documents(data.shard, 0.5, 0, 0).rows
 
 
 def pairs_of(data, scores, *, normalise):
@@ -133,7 +134,7 @@ def test_cross_leaf_curvature_is_that_of_pairs_in_different_leaves(normalise, we
     )  # fmt: skip
     rows = np.arange(data.n_documents)
     if subsample < 1:
-        rows = sample_queries(data.offsets, subsample, 0, 0).rows
+        rows = sample_queries(data.shard, subsample, 0, 0).rows
     force, curvature = sums_over_pairs(data, data.base_scores, leaves, rows, normalise=normalise)
     expected = RATE * force / (curvature + 0.25)
     # Elementary functions of the kernels are good to some 1e-13.
@@ -202,7 +203,7 @@ def test_steps_of_leaves_are_those_done_by_hand(objective, leaf, subsample, boot
     )  # fmt: skip
     weights = np.ones(data.n_documents)
     if subsample < 1:
-        rows = sample_queries(data.offsets, subsample, 0, 0).rows
+        rows = sample_queries(data.shard, subsample, 0, 0).rows
         weights *= np.isin(np.arange(data.n_documents), rows)
     expected = steps_by_hand(
         data, leaves, n_steps, data.base_scores, leaf=leaf, by_weight=weights, l2=2.0,

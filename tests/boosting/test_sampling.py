@@ -10,22 +10,33 @@ from rankgrove import Ranker
 from rankgrove._jit.hashing import draw_array
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.sampling import (
-    _chances,
     bootstrap_weights,
+    chances_of,
     sample_by_variance,
     sample_documents,
     sample_features,
     sample_gradients,
     sample_queries,
 )
+from rankgrove.data.shard import Shard
 
 OFFSETS = np.cumsum([0, 3, 1, 7, 2, 9, 4, 4, 1, 5, 6])
+SHARD = Shard.whole(OFFSETS)
+
+
+def single(n_rows):
+    """Rows that make up one query."""
+    return Shard.whole(np.array([0, n_rows]))
+
+
+def chances(sizes, share):
+    return chances_of(sizes, share, len(sizes), single(len(sizes)))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.25, 0.5, 0.77, 0.99])
 def test_query_sampling_takes_whole_queries_and_the_right_number(share):
     for iteration in range(20):
-        sample = sample_queries(OFFSETS, share, 3, iteration)
+        sample = sample_queries(SHARD, share, 3, iteration)
         taken = np.isin(np.arange(OFFSETS[-1]), sample.rows)
         queries = [taken[a:b] for a, b in pairwise(OFFSETS)]
         assert all(part.all() or not part.any() for part in queries)
@@ -37,7 +48,7 @@ def test_query_sampling_takes_whole_queries_and_the_right_number(share):
 def test_every_query_is_drawn_equally_often():
     counts = np.zeros(OFFSETS[-1])
     for iteration in range(2000):
-        counts[sample_queries(OFFSETS, 0.3, 0, iteration).rows] += 1
+        counts[sample_queries(SHARD, 0.3, 0, iteration).rows] += 1
     # Binomial with mean 600 and deviation 20.5: five deviations.
     assert np.all(np.abs(counts - 600) < 103)
 
@@ -50,7 +61,7 @@ def test_gradient_sampling_is_right_on_average(share):
     sums = []
     sizes = []
     for iteration in range(3000):
-        rows, weights = sample_gradients(forces, share, 5, iteration)
+        rows, weights = sample_gradients(forces, single(len(forces)), share, 5, iteration)
         sums.append([(weights[rows] * column[rows]).sum() for column in (forces, other)])
         sizes.append(len(rows))
     sums = np.array(sums)
@@ -62,7 +73,7 @@ def test_gradient_sampling_is_right_on_average(share):
 
 def test_gradient_sampling_keeps_all_of_the_largest_forces_at_weight_one():
     forces = np.random.default_rng(1).normal(size=600)
-    rows, weights = sample_gradients(forces, 0.3, 0, 0)
+    rows, weights = sample_gradients(forces, single(len(forces)), 0.3, 0, 0)
     largest = np.argsort(-np.abs(forces))[:120]
     assert np.isin(largest, rows).all()
     assert np.all(weights[largest] == 1)
@@ -76,7 +87,7 @@ def test_gradient_sampling_keeps_all_of_the_largest_forces_at_weight_one():
 )
 @pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
 def test_gradient_sampling_of_equal_or_few_forces_is_defined(forces, share):
-    rows, weights = sample_gradients(forces, share, 0, 0)
+    rows, weights = sample_gradients(forces, single(len(forces)), share, 0, 0)
     assert np.isfinite(weights).all()
     assert np.all(weights >= 0)
     assert np.all(np.diff(rows) > 0)
@@ -84,19 +95,21 @@ def test_gradient_sampling_of_equal_or_few_forces_is_defined(forces, share):
 
 def test_draws_depend_on_seed_iteration_and_purpose_only():
     numbers = {
-        (seed, iteration, purpose): draw_array(seed, iteration, purpose, 64).tobytes()
+        (seed, iteration, purpose): draw_array(seed, iteration, purpose, np.arange(64)).tobytes()
         for seed in (0, 1, 2**63 - 1)
         for iteration in (0, 1, 2, 1000)
         for purpose in range(3)
     }
     assert len(set(numbers.values())) == len(numbers)
     for key, found in reversed(numbers.items()):
-        assert draw_array(*key, 64).tobytes() == found
-    assert draw_array(3, 4, 1, 100)[:10].tolist() == draw_array(3, 4, 1, 10).tolist()
+        assert draw_array(*key, np.arange(64)).tobytes() == found
+    assert draw_array(3, 4, 1, np.arange(100))[5:9].tolist() == (
+        draw_array(3, 4, 1, np.arange(5, 9)).tolist()
+    )
 
 
 def test_draws_of_neighbouring_iterations_have_no_number_in_common():
-    seen = np.concatenate([draw_array(0, iteration, 0, 500) for iteration in range(50)])
+    seen = np.concatenate([draw_array(0, iteration, 0, np.arange(500)) for iteration in range(50)])
     assert len(np.unique(seen)) == len(seen)
 
 
@@ -144,7 +157,7 @@ def test_leaf_values_are_newton_steps_of_the_sample_with_its_weights():
         np.zeros(data.n_documents), 0, forces, curvatures
     )
     run = train(data, subsample=0.3, sampling="gradient", n_estimators=1, learning_rate=0.5)
-    rows, weights = sample_gradients(forces, 0.3, 0, 0)
+    rows, weights = sample_gradients(forces, single(len(forces)), 0.3, 0, 0)
     assert weights[rows].max() > 1
     for value in np.unique(run.scores):
         inside = rows[run.scores[rows] == value]
@@ -159,7 +172,7 @@ def test_document_sampling_takes_the_right_number_and_all_equally_often(share):
     count = max(1, round(share * 90))
     taken = np.zeros(90)
     for iteration in range(2000):
-        rows, weights = sample_documents(90, share, 1, iteration)
+        rows, weights = sample_documents(single(90), share, 1, iteration)
         assert len(rows) == count
         assert np.all(np.diff(rows) > 0)
         assert weights is None
@@ -183,9 +196,8 @@ def test_variance_sampling_is_right_on_average(by_query, share):
     columns = np.array([sizes, rng.normal(size=n) + 2])
     sums, counts = [], []
     for iteration in range(1500):
-        rows, weights = sample_by_variance(
-            sizes, offsets if by_query else None, share, 5, iteration
-        )
+        shard = Shard.whole(offsets)
+        rows, weights = sample_by_variance(sizes, shard, by_query, share, 5, iteration)
         assert np.all(np.diff(rows) > 0)
         sums.append((weights[rows] * columns[:, rows]).sum(axis=1))
         taken = np.isin(np.arange(n), rows)
@@ -205,10 +217,9 @@ def test_variance_sampling_is_right_on_average(by_query, share):
 def test_variance_sampling_takes_each_with_the_chance_that_its_weight_says(by_query):
     rng = np.random.default_rng(4)
     sizes = rng.random(int(OFFSETS[-1])) ** 2
-    offsets = OFFSETS if by_query else None
     taken = np.zeros(len(sizes))
     for iteration in range(4000):
-        rows, weights = sample_by_variance(sizes, offsets, 0.5, 0, iteration)
+        rows, weights = sample_by_variance(sizes, SHARD, by_query, 0.5, 0, iteration)
         taken[rows] += 1
     own = np.sqrt(squared_sizes_of_queries(sizes, OFFSETS)) if by_query else sizes
     p = 1 / (weights[OFFSETS[:-1]] if by_query else weights)
@@ -234,7 +245,7 @@ def test_chances_are_sizes_by_one_number_at_most_1_and_have_the_share_as_mean(sh
         np.array([1e9, 1.0, 1.0, 1.0, 1e-9]),
         np.array([2.0]),
     ):
-        p = _chances(sizes, share)
+        p = chances(sizes, share)
         assert np.all((p > 0) & (p <= 1))
         # Sums of up to 200 numbers, of sizes that differ by many powers of ten.
         assert p.mean() == pytest.approx(share, rel=1e-9)
@@ -246,10 +257,10 @@ def test_chances_are_sizes_by_one_number_at_most_1_and_have_the_share_as_mean(sh
 
 def test_what_has_no_size_is_not_taken_while_others_are():
     sizes = np.array([0.0, 3.0, 0.0, 1.0, 2.0, 0.0, 4.0, 2.0])
-    p = _chances(sizes, 0.25)
+    p = chances(sizes, 0.25)
     assert p == pytest.approx(sizes / 6)
     for iteration in range(200):
-        rows, weights = sample_by_variance(sizes, None, 0.25, 0, iteration)
+        rows, weights = sample_by_variance(sizes, single(8), False, 0.25, 0, iteration)
         assert len(rows) >= 1
         assert np.all(sizes[rows] > 0)
         assert np.isfinite(weights).all()
@@ -257,20 +268,20 @@ def test_what_has_no_size_is_not_taken_while_others_are():
 
 def test_equal_sizes_are_taken_with_equal_chances():
     for sizes in (np.zeros(40), np.ones(40), np.full(40, 1e-300)):
-        assert _chances(sizes, 0.3) == pytest.approx(np.full(40, 0.3), rel=1e-12)
+        assert chances(sizes, 0.3) == pytest.approx(np.full(40, 0.3), rel=1e-12)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75, 0.999])
 def test_fewer_that_have_a_size_than_are_to_be_taken_are_taken_for_sure(share):
     sizes = np.array([5.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-    assert np.all(_chances(sizes, share)[sizes > 0] == 1)
+    assert np.all(chances(sizes, share)[sizes > 0] == 1)
 
 
 @pytest.mark.parametrize("by_query", [False, True])
 def test_bootstrap_weights_of_temperature_1_are_exponential(by_query):
     n = 60_000
-    offsets = np.arange(0, 3 * n + 1, 3) if by_query else None
-    weights = bootstrap_weights(offsets, 3 * n if by_query else n, 1.0, 3, 8)
+    shard = Shard.whole(np.arange(0, 3 * n + 1, 3) if by_query else np.array([0, n]))
+    weights = bootstrap_weights(shard, by_query, 1.0, 3, 8)
     if by_query:
         assert np.all(weights.reshape(-1, 3) == weights[::3, None])
         weights = weights[::3]
@@ -286,7 +297,8 @@ def test_bootstrap_weights_of_temperature_1_are_exponential(by_query):
 
 def test_bootstrap_weights_of_another_temperature_are_powers():
     one, half, double, none = (
-        bootstrap_weights(None, 40_000, temperature, 0, 0) for temperature in (1.0, 0.5, 2.0, 0.0)
+        bootstrap_weights(single(40_000), False, temperature, 0, 0)
+        for temperature in (1.0, 0.5, 2.0, 0.0)
     )
     assert half == pytest.approx(np.sqrt(one), rel=1e-14)
     assert double == pytest.approx(one**2, rel=1e-14)
@@ -297,7 +309,9 @@ def test_bootstrap_weights_of_another_temperature_are_powers():
 
 
 def test_bootstrap_weights_are_drawn_anew_by_seed_and_iteration():
-    drawn = [bootstrap_weights(None, 500, 1.0, seed, at) for seed in (0, 1) for at in (0, 1)]
+    drawn = [
+        bootstrap_weights(single(500), False, 1.0, seed, at) for seed in (0, 1) for at in (0, 1)
+    ]
     assert len(np.unique(drawn)) == 2000
 
 
@@ -312,8 +326,7 @@ def test_splits_are_the_best_with_the_weights_of_the_bootstrap(by):
     Parameters(objective="lambdamart", metric=BY_ROWS).make_objective().prepare(data, 1).compute(
         np.zeros(data.n_documents), 0, forces, curvatures
     )
-    offsets = data.offsets if by == "query" else None
-    weights = bootstrap_weights(offsets, data.n_documents, 2.0, 0, 0)
+    weights = bootstrap_weights(data.shard, by == "query", 2.0, 0, 0)
     force, curvature = weights * forces, weights * curvatures
 
     def gain(left):

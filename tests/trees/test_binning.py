@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.trees import binning
+from rankgrove.trees import summary
 from rankgrove.trees.binning import (
     BLOCK,
     CATEGORICAL,
@@ -92,7 +92,7 @@ def test_a_frequent_value_has_a_bin_of_its_own():
 
 
 def test_missing_values_outside_the_sample_are_seen(monkeypatch):
-    monkeypatch.setattr(binning, "_SAMPLE_ROWS", 10)
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", 10)
     features = np.arange(1000, dtype=np.float32)[:, None]
     features[::7] = np.nan
     bins = Bins.fit(features)
@@ -101,7 +101,7 @@ def test_missing_values_outside_the_sample_are_seen(monkeypatch):
 
 
 def test_same_bits_for_1_2_and_4_threads(monkeypatch):
-    monkeypatch.setattr(binning, "_SAMPLE_ROWS", 5000)
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", 5000)
     features = mixed_features(9000)
     one, two, four = (Bins.fit(features, n_jobs=jobs) for jobs in (1, 2, 4))
     for other in (two, four):

@@ -1,48 +1,17 @@
 """Growers that have the rows between them grow the tree of one grower with all rows."""
 
 import itertools
-import threading
 
 import numpy as np
 import pytest
 
+from rankgrove._jit.peers import ALONE
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.grower import Grower, TreeOptions
-from rankgrove.trees.quantise import quantise, units_of
+from rankgrove.trees.quantise import quantise
+from workers import Board, ThreadPeers, run_workers
 
 N_ROWS, N_FEATURES = 1500, 20
-
-
-class Board:
-    """Where threads leave numbers for each other, and wait until all have come."""
-
-    def __init__(self, size):
-        self.size, self.left, self.barrier = size, [None] * size, threading.Barrier(size)
-
-    def exchange(self, rank, mine):
-        self.left[rank] = mine
-        self.barrier.wait(timeout=120)
-        everybodys = list(self.left)
-        self.barrier.wait(timeout=120)
-        return everybodys
-
-
-class ThreadPeers:
-    """One of several growers, each in a thread of its own."""
-
-    def __init__(self, board, rank):
-        self.board, self.rank, self.size = board, rank, board.size
-        self.messages = []
-
-    def sum(self, numbers):
-        self.messages.append(len(numbers))
-        numbers[:] = np.sum(self.board.exchange(self.rank, numbers.copy()), axis=0)
-
-    def max(self, values):
-        values[:] = np.max(self.board.exchange(self.rank, values.copy()), axis=0)
-
-    def gather(self, message):
-        return self.board.exchange(self.rank, message)
 
 
 class Data:
@@ -62,7 +31,6 @@ class Data:
         self.forces = forces + rng.normal(size=n_rows)
         self.curvatures = 10.0 ** rng.uniform(-2, 0, n_rows)
         self.bins = Bins.fit(self.features, 40, categorical=categorical)
-        self.units = units_of(self.forces, self.curvatures)
         self.signs = np.zeros(N_FEATURES, np.int8)
         for feature, sign in (signs or {}).items():
             self.signs[feature] = sign
@@ -71,9 +39,10 @@ class Data:
         """The tree of some rows, and their numbers in the order of its leaves."""
         own = slice(rows.start, rows.stop)
         matrix = encode(self.features[own], self.bins, by_feature=True)
-        packed, units = quantise(
-            self.forces[own], self.curvatures[own], 7, 1, first_row=rows.start, units=self.units
-        )
+        packed, units, _ = quantise(
+            self.forces[own], self.curvatures[own], 7, 1, offsets=np.array([0, len(rows)]),
+            places=np.array([rows.start]), n_all=len(self.forces), peers=peers or ALONE,
+        )  # fmt: skip
         grower = Grower(
             matrix, self.bins, options, signs=self.signs, n_jobs=n_jobs, peers=peers, part_rows=128
         )  # fmt: skip
@@ -85,26 +54,10 @@ class Data:
 
     def grow_together(self, options, bounds, n_jobs=1, **more):
         """The trees and orders of growers that have the rows between these bounds."""
-        board = Board(len(bounds) - 1)
         shards = [range(*pair) for pair in itertools.pairwise(bounds)]
-        peers = [ThreadPeers(board, rank) for rank in range(board.size)]
-        results, errors = [None] * board.size, []
-
-        def work(rank):
-            try:
-                results[rank] = self.grow(options, shards[rank], peers[rank], n_jobs, **more)
-            except BaseException as error:
-                errors.append(error)
-                board.barrier.abort()
-
-        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(board.size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return results, peers
+        return run_workers(
+            len(shards), lambda peers: self.grow(options, shards[peers.rank], peers, n_jobs, **more)
+        )
 
 
 SAME = ("places", "bins", "tables", "gains", "left", "right", "count", "low", "high")
@@ -209,7 +162,7 @@ def test_an_oblivious_tree_takes_one_message_per_level_and_one_for_the_rows_of_i
     _, peers = data.grow_together(options, [0, 700, 1500])
     bins = encode(data.features[:1], data.bins).block_bins
     cells = int((bins * 16 + 16).sum())
-    sent = peers[0].messages
+    sent = peers[0].messages[1:]  # after the units
     # The root; of each later level one child of every two; two more numbers for every division.
     assert sent[:3] == [cells + 2, cells + 2, 2 * cells + 4]
     assert len(sent) == 7
@@ -220,7 +173,7 @@ def test_a_tree_of_leaves_takes_one_message_per_split_and_one_for_the_root(data)
     options = TreeOptions(max_leaves=20, min_samples_leaf=1, min_child_weight=0.0)
     together, peers = data.grow_together(options, [0, 700, 1500])
     assert together[0][0].n_leaves == 20
-    assert len(peers[0].messages) == 20
+    assert len(peers[0].messages) == 1 + 20  # and one for the units
 
 
 def test_an_error_of_a_peer_is_raised_and_ends_the_tree(data):

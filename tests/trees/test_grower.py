@@ -51,7 +51,7 @@ def grow_both(
     bins = Bins.fit(features, 40, categorical=categorical)
     matrix = encode(features, bins, by_feature=True)
     forces, curvatures = make_forces(features, seed)
-    packed, unit = quantise(forces, curvatures, 7, 1)
+    packed, unit, _ = quantise(forces, curvatures, 7, 1)
     rows = np.arange(N_ROWS, dtype=np.int32) if sample is None else sample.astype(np.int32)
     signs = np.zeros(N_FEATURES, np.int8) if signs is None else np.array(signs, np.int8)
     allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
@@ -193,7 +193,7 @@ def test_nothing_to_split_gives_one_leaf():
     features = np.zeros((50, 2), dtype=np.float32)
     bins = Bins.fit(features)
     matrix = encode(features, bins, by_feature=True)
-    packed, unit = quantise(np.ones(50), np.ones(50), 0, 1)
+    packed, unit, _ = quantise(np.ones(50), np.ones(50), 0, 1)
     rows = np.arange(50, dtype=np.int32)
     grown = Grower(matrix, bins, TreeOptions()).grow(packed, unit, rows, np.ones(2, np.bool_))
     assert grown.n_leaves == 1
@@ -208,11 +208,11 @@ def test_rounding_is_unbiased_and_sums_stay_in_their_halves():
     rng = np.random.default_rng(0)
     forces = rng.standard_cauchy(5000) ** 3
     curvatures = np.abs(rng.standard_cauchy(5000)) ** 3
-    _, (force_unit, curvature_unit) = quantise(forces, curvatures, 0)
+    _, (force_unit, curvature_unit), _ = quantise(forces, curvatures, 0)
     assert np.abs(forces).sum() / force_unit < 2**30
     totals = []
     for seed in range(200):
-        packed, _ = quantise(forces, curvatures, seed * 5000, 1)
+        packed, *_ = quantise(forces, curvatures, seed * 5000, 1)
         total = int(packed.sum())
         totals.append((total >> 32, total & 0xFFFFFFFF))
         assert np.abs(packed >> 32).sum() < 2**30
@@ -224,6 +224,6 @@ def test_rounding_is_unbiased_and_sums_stay_in_their_halves():
 
 
 def test_no_force_and_no_curvature_are_packed_as_zeros():
-    packed, unit = quantise(np.zeros(3), np.zeros(3), 0, 1)
+    packed, unit, _ = quantise(np.zeros(3), np.zeros(3), 0, 1)
     assert unit == (1.0, 1.0)
     assert packed.tolist() == [0, 0, 0]

@@ -46,7 +46,7 @@ class Case:
         self.bins = Bins.fit(self.features, max_bins, categorical=categorical)
         self.matrix = encode(self.features, self.bins, by_feature=True)
         self.codes = self.matrix.codes[:, self.matrix.slots]
-        self.packed, self.units = quantise(self.forces, self.curvatures, 7, 1)
+        self.packed, self.units, _ = quantise(self.forces, self.curvatures, 7, 1)
         whole = np.arange(n_rows, dtype=np.int32)
         self.rows = whole if sample is None else np.sort(rng.choice(whole, sample, replace=False))
         self.allowed = np.ones(N_FEATURES, np.bool_) if allowed is None else allowed
@@ -320,7 +320,7 @@ def test_equal_forces_leave_nothing_to_gain(grower, n_rows):
     features = np.random.default_rng(0).normal(size=(n_rows, 20)).astype(np.float32)
     bins = Bins.fit(features)
     matrix = encode(features, bins, by_feature=True)
-    packed, units = quantise(np.ones(n_rows), np.ones(n_rows), 0, 1)
+    packed, units, _ = quantise(np.ones(n_rows), np.ones(n_rows), 0, 1)
     assert len(set(packed.tolist())) == 1
     options = TreeOptions(grower=grower, max_depth=3, max_leaves=8, min_samples_leaf=1)
     rows = np.arange(n_rows, dtype=np.int32)
@@ -467,12 +467,19 @@ def test_noise_is_normal_and_of_the_scale_that_is_told(grower):
 
 def test_split_noise_is_in_units_of_chance_and_fades_with_the_trees():
     data = make_data()
-    run = train(data, split_noise=0.5, learning_rate=0.2, n_estimators=1, random_state=3)
+    run = train(
+        data, split_noise=0.5, learning_rate=0.2, n_estimators=1, random_state=3, subsample=0.5
+    )
     rng = np.random.default_rng(0)
     forces, curvatures = rng.normal(size=data.n_documents), rng.random(data.n_documents)
     rows = np.arange(0, data.n_documents, 3, dtype=np.int32)
     by_chance = np.mean(forces[rows] ** 2) / np.mean(curvatures[rows])
-    found = [run.trainer._split_noise(forces, curvatures, rows, at) for at in range(100)]
+
+    def noise(by, at):
+        # Only the rows of the sample count, not the sum over all.
+        return run.trainer._average_and_noise(forces, by, 0.0, rows, at)[1]
+
+    found = [noise(curvatures, at) for at in range(100)]
     for at, (scale, _) in enumerate(found):
         fade = 1 / (1 + np.exp(0.2 * at) / len(rows))
         assert scale == pytest.approx(0.5 * fade * np.sqrt(by_chance), rel=1e-12)
@@ -482,8 +489,8 @@ def test_split_noise_is_in_units_of_chance_and_fades_with_the_trees():
     half = round(np.log(len(rows)) / 0.2)
     assert scales[half] == pytest.approx(0.25 * np.sqrt(by_chance), rel=0.1)
     assert len({key for _, key in found}) == 100
-    assert run.trainer._split_noise(forces, curvatures, rows, 10**6)[0] < 1e-280
-    assert run.trainer._split_noise(forces, np.zeros_like(forces), rows, 0)[0] == 0
+    assert noise(curvatures, 10**6)[0] < 1e-280
+    assert noise(np.zeros_like(forces), 0)[0] == 0
 
 
 @pytest.mark.parametrize("grower", ["leafwise", "depthwise", "oblivious"])

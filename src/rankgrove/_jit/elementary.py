@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from rankgrove._jit.compilation import kernel
-from rankgrove._jit.hashing import mix, normal_of, open_share_of
+from rankgrove._jit.hashing import mix, open_share_of, share_of
 
 # The smallest exponent: e^-700 is still a normal number.
 SMALLEST = -700.0
@@ -67,6 +67,28 @@ def exponentials(x, bits, powers, out):
         out[i] = e * r + 1.0
     for i in range(len(x)):
         out[i] *= powers[i]
+
+
+def exponential(x: float) -> float:
+    """e^x of one number, cut to -700 and 700, by IEEE steps only.
+
+    >>> exponential(0.0)
+    1.0
+    """
+    bits, out = np.empty(1, dtype=np.int64), np.empty(1)
+    exponentials(np.array([float(x)]), bits, bits.view(np.float64), out)
+    return float(out[0])
+
+
+def logarithm(x: float) -> float:
+    """Ln x of one positive normal number, by IEEE steps only.
+
+    >>> logarithm(1.0)
+    0.0
+    """
+    powers, out = np.array([float(x)]), np.empty(1)
+    logarithms(powers.view(np.int64), powers, out)
+    return float(out[0])
 
 
 @kernel
@@ -126,12 +148,37 @@ def logarithms(bits, powers, out):
 
 
 @kernel
-def log2_1p(x):
-    """log2(1 + x) for x > 0, by IEEE steps only."""
-    u = 1.0 + x
-    if u == 1.0:
-        return x * _LOG2_E
-    m, k = math.frexp(u)
+def cosine(turns):
+    """The cosine of a number of turns from 0 to 1, by IEEE steps only, to within 2e-16."""
+    # The nearest quarter, and what is left: an eighth of a turn at most.
+    quarter = np.floor(4.0 * turns + 0.5)
+    x = (turns - 0.25 * quarter) * 6.283185307179586
+    square = x * x
+    cos = 1.0 / 20922789888000.0
+    cos = cos * square - 1.0 / 87178291200.0
+    cos = cos * square + 1.0 / 479001600.0
+    cos = cos * square - 1.0 / 3628800.0
+    cos = cos * square + 1.0 / 40320.0
+    cos = cos * square - 1.0 / 720.0
+    cos = cos * square + 1.0 / 24.0
+    cos = cos * square - 0.5
+    cos = cos * square + 1.0
+    sin = -1.0 / 1307674368000.0
+    sin = sin * square + 1.0 / 6227020800.0
+    sin = sin * square - 1.0 / 39916800.0
+    sin = sin * square + 1.0 / 362880.0
+    sin = sin * square - 1.0 / 5040.0
+    sin = sin * square + 1.0 / 120.0
+    sin = sin * square - 1.0 / 6.0
+    sin = (sin * square + 1.0) * x
+    value = sin if quarter == 1.0 or quarter == 3.0 else cos
+    return -value if quarter == 1.0 or quarter == 2.0 else value
+
+
+@kernel
+def _split_logarithm(x):
+    """The power of 2 next to x, and ln of what is left of x, between sqrt(1/2) and sqrt(2)."""
+    m, k = math.frexp(x)
     if m < 0.7071067811865476:
         m *= 2.0
         k -= 1
@@ -140,8 +187,26 @@ def log2_1p(x):
     series = 0.0
     for term in range(21, 0, -2):
         series = series * t * t + 1.0 / term
+    return k, 2.0 * t * series
+
+
+@kernel
+def log2_1p(x):
+    """log2(1 + x) for x > 0, by IEEE steps only."""
+    u = 1.0 + x
+    if u == 1.0:
+        return x * _LOG2_E
+    k, rest = _split_logarithm(u)
     # The last factor makes up for what 1 + x has lost of a small x.
-    return (k + 2.0 * t * series * _LOG2_E) * (x / (u - 1.0))
+    return (k + rest * _LOG2_E) * (x / (u - 1.0))
+
+
+@kernel
+def normal_of(bits, other_bits):
+    """A standard normal number from two independent hashes (Box and Muller), by IEEE steps only."""
+    k, rest = _split_logarithm(open_share_of(bits))
+    logarithm = k * _LN2_LOW + rest + k * _LN2_HIGH
+    return math.sqrt(-2.0 * logarithm) * cosine(share_of(other_bits))
 
 
 @kernel
@@ -164,8 +229,13 @@ def draw_noise(kind, key, bits, powers, out):
         for i in range(n):
             out[i] = -out[i]
         return
+    # Box and Muller.
     for i in range(n):
-        out[i] = normal_of(mix(key + np.uint64(2 * i)), mix(key + np.uint64(2 * i + 1)))
+        powers[i] = open_share_of(mix(key + np.uint64(2 * i)))
+    logarithms(bits[:n], powers[:n], out)
+    for i in range(n):
+        turns = share_of(mix(key + np.uint64(2 * i + 1)))
+        out[i] = math.sqrt(-2.0 * out[i]) * cosine(turns)
 
 
 @kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -51,22 +50,15 @@ def open_share_of(bits):
     return (np.float64(bits >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@kernel
-def normal_of(bits, other_bits):
-    """A standard normal number from two independent hashes (Box and Muller)."""
-    radius = math.sqrt(-2.0 * math.log(open_share_of(bits)))
-    return radius * math.cos(2.0 * math.pi * share_of(other_bits))
-
-
 def draw_array(
-    seed: int, iteration: int, purpose: int, n: int, first: int = 0
+    seed: int, iteration: int, purpose: int, numbers: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """Hashes of seed, iteration, what they are for, and each of n places from `first` on."""
+    """Hashes of seed, iteration, what they are for, and each of these numbers."""
     key = np.uint64(seed)
     with np.errstate(over="ignore"):
         for number in (iteration, purpose):
-            key = _mix(key) + np.uint64(number)
-        hashes: NDArray[np.uint64] = _mix(np.arange(first, first + n, dtype=np.uint64) + _mix(key))
+            key = mix_array(key) + np.uint64(number)
+        hashes: NDArray[np.uint64] = mix_array(numbers.astype(np.uint64) + mix_array(key))
     return hashes
 
 
@@ -79,6 +71,6 @@ def iteration_key(seed: int, iteration: int) -> np.uint64:
     return key
 
 
-def _mix(number: Any) -> Any:
+def mix_array(number: Any) -> Any:
     """As `mix`, of NumPy's numbers and arrays, without compiling anything."""
     return finalise.py_func((number + np.uint64(1)) * GOLDEN)

@@ -11,7 +11,8 @@ from rankgrove.boosting.features import feature_numbers
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
-from rankgrove.trees.binning import BinnedMatrix, Bins, encode, most_frequent
+from rankgrove.trees.binning import BinnedMatrix, Bins, encode
+from rankgrove.trees.summary import Summary, count_categories, most_frequent
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Binned:
         categorical = _with_categories(train, categorical_features(train, parameters))
         bins = Bins.fit(
             train.features, parameters.max_bins, categorical=categorical,
-            seed=parameters.random_state, n_jobs=n_jobs,
+            seed=parameters.random_state, n_jobs=n_jobs, shard=train.shard,
         )  # fmt: skip
         matrices = {
             name: encode(data.features, bins, n_jobs)
@@ -104,22 +105,23 @@ def categorical_features(train: Dataset, parameters: Parameters) -> list[int]:
 
 def categories_of(train: Dataset, parameters: Parameters) -> dict[int, tuple[float, ...]]:
     """The categories that bins of these data would have."""
-    return {
-        feature: most_frequent(train.features[:, feature], parameters.max_bins)
-        for feature in sorted(_with_categories(train, categorical_features(train, parameters)))
-    }
+    chosen = sorted(_with_categories(train, categorical_features(train, parameters)))
+    counts = {feature: count_categories(train.features[:, feature]) for feature in chosen}
+    summary = Summary(train.features[:0], np.zeros(train.n_features, dtype=np.bool_), counts)
+    counts = summary.of_all(train.shard.peers).categories
+    return {feature: most_frequent(counts[feature], parameters.max_bins) for feature in chosen}
 
 
 def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:
     """Those of the categorical features that have a category: where all is missing none can be."""
-    seen = []
-    for feature in categorical:
+    seen = np.zeros(len(categorical), dtype=np.int64)
+    for place, feature in enumerate(categorical):
         values = train.features[:, feature]
         if np.isinf(values).any():
             raise DataError(
                 f"categories must be finite. Got infinity in feature "
                 f"{train.feature_names[feature]!r}: make it a category of its own, or NaN."
             )
-        if not np.isnan(values).all():
-            seen.append(feature)
-    return seen
+        seen[place] = not np.isnan(values).all()
+    train.shard.peers.sum(seen)
+    return [feature for place, feature in enumerate(categorical) if seen[place]]

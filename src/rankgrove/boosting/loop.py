@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
+from rankgrove._jit.elementary import exponential
+from rankgrove._jit.exact import exact_sums
 from rankgrove.boosting.binned import Binned, SharedBins, categorical_features
 from rankgrove.boosting.features import monotone_signs
 from rankgrove.boosting.parameters import Parameters
@@ -25,6 +27,7 @@ from rankgrove.boosting.sampling import (
     sample_gradients,
     sample_queries,
     split_seed,
+    variance_sizes,
 )
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
@@ -88,7 +91,7 @@ class Boosting:
         n_jobs: int | None = None,
     ) -> None:
         self.parameters = p = parameters
-        self.plan = p.resolve(train.n_documents, has_preferences=preferences is not None)
+        self.plan = p.resolve(train.shard.n_documents, has_preferences=preferences is not None)
         self.train, self.valid = train, dict(valid)
         self.n_jobs = resolve_n_jobs(n_jobs)
         self.phases = Phases()
@@ -105,7 +108,11 @@ class Boosting:
             make = Binned.make if shared_bins is None else shared_bins.get
             binned = make(train, self.valid, p, n_jobs)
             self.bins, self.matrix, self._matrices = binned.bins, binned.matrix, binned.matrices
-        self._grower = Grower(self.matrix, self.bins, self.plan.trees, signs=signs, n_jobs=n_jobs)
+        peers = train.shard.peers
+        self._grower = Grower(
+            self.matrix, self.bins, self.plan.trees, signs=signs, n_jobs=n_jobs,
+            peers=peers if peers.size > 1 else None,
+        )  # fmt: skip
         # Whether trees at the same scores may differ.
         self._draws = (
             min(p.subsample, p.colsample) < 1 or max(self.plan.bootstrap, self.plan.split_noise) > 0
@@ -201,13 +208,15 @@ class Boosting:
         p, measured = self.parameters, self.phases.measured
         forces, curvatures = self._pushes
         start = self._start_score if iteration == 0 else 0.0
+        shard = self.train.shard
         with measured("forces"):
             scores = self.scores if start == 0 else self.scores + start
             self._forces.compute(scores, iteration, forces, curvatures)
-            self._is_still = iteration == 0 and not forces.any()
+            if iteration == 0:
+                self._is_still = not shard.any(bool(forces.any()))
             if p.temperature is not None:
                 scale = math.sqrt(2 / (p.learning_rate * p.temperature))
-                add_normal_noise(forces, scale, p.random_state, iteration, self.n_jobs)
+                add_normal_noise(forces, shard, scale, p.random_state, iteration, self.n_jobs)
         with measured("sample"):
             sample = self._sample(iteration, forces, curvatures)
             allowed = sample_features(self.train.n_features, p.colsample, p.random_state, iteration)
@@ -218,16 +227,20 @@ class Boosting:
             drawn, by = self._bootstrapped(iteration, forces, by)
         with measured("quantise"):
             seed = rounding_seed(p.random_state, iteration)
-            packed, units = quantise(drawn, by, seed, self.n_jobs)
+            quantised = quantise(
+                drawn, by, seed, self.n_jobs, offsets=shard.offsets, places=shard.places,
+                n_all=shard.n_documents, peers=shard.peers,
+            )  # fmt: skip
         with measured("grow"):
-            noise = self._split_noise(drawn, by, sample.rows, iteration)
-            n_documents = self.plan.l2_documents
-            average = _average_of(by, sample.rows) if n_documents else 1.0
-            grown = self._grower.grow(
-                packed, units, sample.rows, allowed, n_documents * average, average, noise
+            average, noise = self._average_and_noise(
+                drawn, by, quantised.curvature, sample.rows, iteration
             )
+            grown = self._grower.grow(
+                quantised.packed, quantised.units, sample.rows, allowed,
+                self.plan.l2_documents * average, average, noise,
+            )  # fmt: skip
         with measured("update"):
-            unit = units[0] / units[1]
+            unit = quantised.units[0] / quantised.units[1]
             step = self._leaf_values(grown, sample, scores, iteration, unit)
             values = p.learning_rate * step + start
             self._update(grown, sample, values)
@@ -261,50 +274,68 @@ class Boosting:
                 by = by if sample.weights is None else by * sample.weights
             last = leaf_values(
                 grown, sample.rows, forces, by,
-                l2=self.plan.trees.l2 + self.plan.l2_documents * _average_of(by, sample.rows),
-                least=self.plan.trees.min_child_weight, unit=unit, n_jobs=self.n_jobs,
+                l2=self.plan.trees.l2, l2_documents=self.plan.l2_documents,
+                least=self.plan.trees.min_child_weight, unit=unit,
+                n_all=self.train.shard.n_documents, n_jobs=self.n_jobs,
+                peers=self.train.shard.peers,
             )  # fmt: skip
             values = values + last
         return values
 
     def _sample(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
         """What the tree is grown on, and what each document counts."""
-        p, offsets = self.parameters, self.train.offsets
+        p, shard = self.parameters, self.train.shard
         how = (p.subsample, p.random_state, iteration)
         if p.subsample == 1:
             return Sample(np.arange(self.train.n_documents, dtype=np.int32), None)
         if p.sampling == "query":
-            return sample_queries(offsets, *how)
+            return sample_queries(shard, *how)
         if p.sampling == "document":
-            return sample_documents(self.train.n_documents, *how)
+            return sample_documents(shard, *how)
         if p.sampling == "gradient":
-            return sample_gradients(forces, *how)
-        total = float(curvatures.sum())
-        step = float(np.abs(forces).sum()) / total if total > 0 else 0.0
-        sizes = np.hypot(forces, step * curvatures)
-        return sample_by_variance(sizes, offsets if p.sampling == "variance_query" else None, *how)
+            return sample_gradients(forces, shard, *how)
+        by_query = p.sampling == "variance_query"
+        sizes = variance_sizes(forces, curvatures, shard)
+        return sample_by_variance(sizes, shard, by_query, *how)
 
     def _bootstrapped(self, iteration: int, forces: Floats, by: Floats) -> tuple[Floats, Floats]:
         """What splits are chosen by. The values of leaves are those of all documents alike."""
         p, temperature = self.parameters, self.plan.bootstrap
         if temperature == 0:
             return forces, by
-        offsets = self.train.offsets if p.bootstrap_by == "query" else None
         how = (temperature, p.random_state, iteration, self.n_jobs)
-        weights = bootstrap_weights(offsets, self.train.n_documents, *how)
+        weights = bootstrap_weights(self.train.shard, p.bootstrap_by == "query", *how)
         return forces * weights, by * weights
 
-    def _split_noise(
-        self, forces: Floats, curvatures: Floats, rows: NDArray[np.int32], iteration: int
-    ) -> tuple[float, int]:
-        """The scale of the noise in roots of gains, and what it is drawn by."""
-        p, scale = self.parameters, self.plan.split_noise
+    def _average_and_noise(
+        self,
+        forces: Floats,
+        curvatures: Floats,
+        curvature: float,
+        rows: NDArray[np.int32],
+        iteration: int,
+    ) -> tuple[float, tuple[float, int]]:
+        """The average curvature of a document, and the noise in roots of gains.
+
+        The average is 1 where regularisation does not count by it; of the noise, its scale and what
+        it is drawn by. `curvature` is the sum over all documents.
+        """
+        p, scale, shard = self.parameters, self.plan.split_noise, self.train.shard
+        if scale == 0 and not self.plan.l2_documents:
+            return 1.0, (0.0, 0)
+        n_rows, squares = shard.n_documents, forces
+        if p.subsample < 1:
+            n_rows = shard.count(len(rows))
+            (curvature,) = exact_sums([curvatures[rows]], shard.n_documents, 1, shard.peers)
+            squares = forces[rows]
+        average = curvature / max(n_rows, 1) if self.plan.l2_documents else 1.0
         if scale == 0:
-            return 0.0, 0
-        total = float(curvatures[rows].sum())
-        by_chance = float((forces[rows] ** 2).sum()) / total if total > 0 else 0.0
-        fade = 1 / (1 + math.exp(min(p.learning_rate * iteration, 700.0)) / len(rows))
-        return scale * fade * math.sqrt(by_chance), split_seed(p.random_state, iteration)
+            return average, (0.0, 0)
+        (square,) = exact_sums([squares * squares], shard.n_documents, self.n_jobs, shard.peers)
+        by_chance = square / curvature if curvature > 0 else 0.0
+        fade = 1 / (1 + exponential(p.learning_rate * iteration) / n_rows)
+        seed = split_seed(p.random_state, iteration)
+        return average, (scale * fade * math.sqrt(by_chance), seed)
 
     def _ones(self, weights: Floats | None) -> Floats:
         return np.ones(self.train.n_documents) if weights is None else weights
@@ -327,15 +358,7 @@ class Boosting:
 
     def _add_values(self, grown: GrownTree, sample: Sample, values: Floats, scores: Floats) -> None:
         """Add to scores of the training documents the values of their leaves."""
-        if len(sample.rows) == self.train.n_documents:
+        if self.parameters.subsample == 1:
             add_to_scores(grown, sample.rows, values, scores, self.n_jobs)
         else:
             walk(grown, self.matrix, values, scores, self.n_jobs)
-
-
-def _average_of(curvatures: Floats, rows: NDArray[np.int32]) -> float:
-    """The average curvature of some documents, 0 if there are none."""
-    if len(rows) == 0:
-        return 0.0
-    own = curvatures if len(rows) == len(curvatures) else curvatures[rows]
-    return float(own.sum()) / len(rows)

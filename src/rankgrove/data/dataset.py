@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.queries import Queries, SplitQueries, as_ids, make_queries, offsets_of, spans
+from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Dataset:
     document_weights
         One per document, float64, or None for all equal: how much its part of the cost counts. A
         pair counts the product of the two. Metrics of whole rankings have no use for them.
+    shard
+        The place of these queries among those of all workers: all of them, if there is one worker.
     """
 
     features: NDArray[np.float32]
@@ -59,6 +62,7 @@ class Dataset:
     document_ids: NDArray[Any] | None = None
     feature_names: tuple[str, ...] = ()
     document_weights: NDArray[np.float64] | None = None
+    shard: Shard = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -75,9 +79,11 @@ class Dataset:
         for name in _BY_DOCUMENT:
             _check_length(name, getattr(self, name), n_rows, "document")
         n_queries = len(self.offsets) - 1
+        if getattr(self, "shard", None) is None:
+            object.__setattr__(self, "shard", Shard.whole(self.offsets))
         _check_length("query_ids", self.query_ids, n_queries, "query")
         _check_length("weights", self.weights, n_queries, "query")
-        if n_queries < 1 or n_rows < 1:
+        if self.shard.n_documents < 1 or n_queries > n_rows:
             raise DataError("a Dataset must have at least one document. Got none.")
         if self.offsets[0] != 0 or self.offsets[-1] != n_rows or np.any(np.diff(self.offsets) < 1):
             raise DataError(
@@ -237,6 +243,7 @@ class Dataset:
             offsets=offsets_of(sizes),
             query_ids=self.query_ids[chosen],
             weights=None if self.weights is None else self.weights[chosen],
+            shard=Shard.whole(offsets_of(sizes)),
             **{name: values[rows] for name, values in by_document.items() if values is not None},
         )
 

@@ -77,7 +77,8 @@ class Rankings:
             document_weights = None if document_weights is None else document_weights[order]
         self.offsets = as_input(offsets, np.int64)
         self.n_queries = len(self.offsets) - 1
-        self.longest = int(np.diff(self.offsets).max(initial=0))
+        # A worker may have no query.
+        self.longest = int(np.diff(self.offsets).max(initial=1))
         self._document_ids, self.document_weights = document_ids, document_weights
         self._n_jobs = n_jobs
         self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS).tolist()
@@ -203,7 +204,9 @@ class Rankings:
 
     @property
     def label_range(self) -> tuple[float, float]:
-        return self.once("range", lambda: (float(self.labels.min()), float(self.labels.max())))
+        # A worker may have no label.
+        labels = self.labels if len(self.labels) else np.zeros(1)
+        return self.once("range", lambda: (float(labels.min()), float(labels.max())))
 
     @property
     def whole_labels(self) -> bool:

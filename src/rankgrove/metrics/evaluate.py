@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankgrove._jit.exact import exact_sums
+from rankgrove._jit.peers import ALONE
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.queries import SplitQueries, make_queries
+from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError
 from rankgrove.metrics.base import Floats, Metric, Rankings
 from rankgrove.metrics.spec import parse_metrics
@@ -44,19 +47,24 @@ class MetricResult:
 
     @classmethod
     def from_values(
-        cls, metric: Metric, values: Floats, weights: NDArray[np.float64] | None
+        cls,
+        metric: Metric,
+        values: Floats,
+        weights: NDArray[np.float64] | None,
+        shard: Shard | None = None,
     ) -> MetricResult:
         counted = ~np.isnan(values)
         kept = values[counted]
         weight = np.ones(len(kept)) if weights is None else weights[counted]
-        total = weight.sum()
+        n_all, peers = (len(values), ALONE) if shard is None else (shard.n_queries, shard.peers)
+        total, summed = exact_sums([weight, kept * weight], n_all, 1, peers)
         if total <= 0:
             raise DataError(
                 f"{metric} must have at least one query to average"
-                f"{'' if weights is None else ' with a weight above 0'}: all {len(values)} have no "
+                f"{'' if weights is None else ' with a weight above 0'}: all {n_all} have no "
                 f"relevant document or pair. Choose empty=zero or empty=one to count them."
             )
-        mean = float((kept * weight).sum() / total)
+        mean = summed / total
         error = math.nan
         if len(kept) > 1:
             spread = ((weight * (kept - mean)) ** 2).sum() * len(kept) / (len(kept) - 1)
@@ -230,7 +238,7 @@ def prepare_metrics(
     rankings = Rankings.of_data(data, np.zeros(data.n_documents), n_jobs)
 
     def values(scores: ArrayLike) -> list[float]:
-        found = measure(rankings.with_scores(scores), metrics, data.weights)
+        found = measure(rankings.with_scores(scores), metrics, data.weights, data.shard)
         return [result.mean for result in found]
 
     # Any scores show whether these data can be measured at all.
@@ -239,12 +247,25 @@ def prepare_metrics(
 
 
 def measure(
-    rankings: Rankings, metrics: Sequence[Metric], weights: Floats | None
+    rankings: Rankings,
+    metrics: Sequence[Metric],
+    weights: Floats | None,
+    shard: Shard | None = None,
 ) -> list[MetricResult]:
-    """What each metric says of rankings that are checked, by document weights if it knows them."""
+    """What each metric says of rankings that are checked, over all workers.
+
+    A metric that knows document weights counts by them.
+    """
     for metric in metrics:
         metric.plan(rankings)
-    return [MetricResult.from_values(m, m.per_query(rankings), weights) for m in metrics]
+    # A worker may have no query.
+    nothing = None if rankings.n_queries else np.empty(0)
+    return [
+        MetricResult.from_values(
+            metric, metric.per_query(rankings) if nothing is None else nothing, weights, shard
+        )
+        for metric in metrics
+    ]
 
 
 def checked_weights(

@@ -98,7 +98,8 @@ def _push_permutation(labels, powers, forces, curvatures):
 
 @kernel
 def push_lists(
-    loss, scores, targets, offsets, weights, first, last, sigma, key, out_forces, out_curvatures
+    loss, scores, targets, offsets, weights, numbers, first, last, sigma, key, out_forces,
+    out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last; `targets` are one per document."""
     longest = longest_query(offsets, first, last)
@@ -133,7 +134,7 @@ def push_lists(
         for i in range(n):
             total += wanted[i]
         if loss == _SAMPLED:
-            _sample_targets(wanted, mix(key ^ mix(np.uint64(q))), terms)
+            _sample_targets(wanted, mix(key ^ mix(np.uint64(numbers[q]))), terms)
             _push_sampled(chances, terms, forces)
             total = 1.0 if n > 1 else 0.0
         else:
@@ -206,7 +207,7 @@ class Softmax(_Listwise):
     weighs_targets: ClassVar[bool] = True
 
     def targets(self, data: Dataset) -> Floats:
-        if data.labels.min() < 0:
+        if data.labels.min(initial=0.0) < 0:
             raise DataError(
                 f"labels of softmax must be 0 or more. Got {float(data.labels.min()):g}."
             )
@@ -307,7 +308,7 @@ class XENDCG(_Listwise):
     def targets(self, data: Dataset) -> Floats:
         refuse_document_weights(self, data)
         labels = super().targets(data)
-        if labels.min() < 0 or labels.max() > 1000:
+        if labels.min(initial=0.0) < 0 or labels.max(initial=0.0) > 1000:
             raise DataError(
                 f"labels of xendcg must be from 0 to 1000. Got {labels.min():g} to "
                 f"{labels.max():g}."

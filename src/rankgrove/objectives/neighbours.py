@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
 from rankgrove._jit.elementary import NO_NOISE, add, draw_noise, exponentials, subtract
@@ -37,8 +38,8 @@ class Draws(NamedTuple):
         How many rankings are averaged.
     in_margin
         Whether the logistic term takes the scores with their noise, too.
-    key
-        The number that they are drawn by.
+    key, numbers
+        The number that they are drawn by, and that of each query among all queries.
     """
 
     noise: int
@@ -46,6 +47,7 @@ class Draws(NamedTuple):
     permutations: int
     in_margin: bool
     key: np.uint64
+    numbers: NDArray[np.int64]
 
 
 @kernel

@@ -230,7 +230,8 @@ def push_queries(
             ranked_by, compared = own[:n], own[:n]
             if draws is not None:
                 ranked_by = drawn[:n]
-                draw_scores(draws, q * rounds + turn, own[:n], bits, powers, ranked_by)
+                number = draws.numbers[q] * rounds + turn
+                draw_scores(draws, number, own[:n], bits, powers, ranked_by)
                 if draws.in_margin:
                     compared = ranked_by
                     apart = _range_of(compared)

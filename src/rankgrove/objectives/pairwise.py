@@ -390,7 +390,7 @@ class PairForces(ForcesOfPairs):
         n_jobs: int | None,
         seed: int,
     ) -> None:
-        longest = int(data.group.max())
+        longest = int(data.group.max(initial=1))
         # Discounts by rank, and of DISTANCE those by distance, each with zeros behind.
         discounts = np.zeros((len(form.discounts) // longest, longest + LANES))
         discounts[:, :longest] = form.discounts.reshape(-1, longest)
@@ -417,13 +417,14 @@ class PairForces(ForcesOfPairs):
         pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, furthest)).sum())
         few = pairs * rounds <= _FEW_PAIRS
         self._bounds = [0, data.n_queries] if few else chunks_of(data, _CHUNK_DOCUMENTS)
+        self._numbers = as_input(data.shard.numbers, np.int64)
         self._n_jobs, self._seed = n_jobs, seed
 
     def _push(
         self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
     ) -> None:
         key = iteration_key(self._seed, iteration)
-        draws = None if self._draws is None else Draws(*self._draws, key)
+        draws = None if self._draws is None else Draws(*self._draws, key, self._numbers)
 
         def push(first: int, last: int) -> None:
             push_queries(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from rankgrove._jit import kernel
-from rankgrove._jit.elementary import exponentials
+from rankgrove._jit.elementary import exponentials, logarithm
+from rankgrove._jit.exact import exact_sums
 from rankgrove._jit.ranking import longest_query
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
@@ -27,7 +27,8 @@ _SQUARES, _TWO_CLASSES = range(2)
 
 @kernel
 def push_documents(
-    loss, scores, targets, offsets, weights, first, last, sigma, key, out_forces, out_curvatures
+    loss, scores, targets, offsets, weights, numbers, first, last, sigma, key, out_forces,
+    out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of the documents of queries first to last."""
     longest = longest_query(offsets, first, last)
@@ -81,7 +82,9 @@ class Regression(_Pointwise):
     loss: ClassVar[int] = _SQUARES
 
     def start_score(self, data: Dataset) -> float:
-        return float(np.average(self.targets(data), weights=data.cost_weights))
+        weights = data.cost_weights
+        total, summed = _sums(data, weights, weights * self.targets(data))
+        return summed / total
 
     def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
         return np.asarray(pulled.weights * (pulled.targets - scores) ** 2 / 2)
@@ -122,24 +125,36 @@ class Logistic(_Pointwise):
         positive = _two_classes(data)
         if not self.balanced:
             return np.where(positive, 1.0, -1.0)
-        by_document = data.cost_weights
-        half = by_document.sum() / 2
-        one, other = (max(by_document[rows].sum(), 1e-300) for rows in (positive, ~positive))
+        one, other = _sums_of_classes(data, data.cost_weights, positive)
+        half = (one + other) / 2
+        one, other = max(one, 1e-300), max(other, 1e-300)
         return np.asarray(np.where(positive, half / one, -half / other))
 
     def start_score(self, data: Dataset) -> float:
         weights = np.abs(self.targets(data)) * data.cost_weights
         positive = _two_classes(data)
-        one, other = weights[positive].sum(), weights[~positive].sum()
-        return math.log(one / other) / self.sigma if one > 0 and other > 0 else 0.0
+        one, other = _sums_of_classes(data, weights, positive)
+        return logarithm(one / other) / self.sigma if one > 0 and other > 0 else 0.0
 
     def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
         away = self.sigma * np.where(pulled.targets > 0, scores, -scores)
         return np.asarray(pulled.weights * np.abs(pulled.targets) * np.logaddexp(0, -away))
 
 
+def _sums(data: Dataset, *columns: Floats) -> list[float]:
+    """The sums of numbers, one per document, over all workers."""
+    return exact_sums(columns, data.shard.n_documents, 1, data.shard.peers)
+
+
+def _sums_of_classes(
+    data: Dataset, weights: Floats, positive: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> list[float]:
+    """The weights of the documents of class 1, and of the others."""
+    return _sums(data, np.where(positive, weights, 0.0), np.where(positive, 0.0, weights))
+
+
 def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    lower = -1 if data.labels.min() == -1 else 0
+    lower = -1 if data.shard.any(data.labels.min(initial=0.0) == -1) else 0
     other = data.labels[(data.labels != lower) & (data.labels != 1)]
     if len(other):
         both = " beside -1" if lower else ""

@@ -44,7 +44,7 @@ class RecomputedForces(ForcesOfPairs):
     ) -> None:
         warn_if_slow(metric)
         self._objective, self._metric, self._data = objective, metric, data
-        longest = int(data.group.max())
+        longest = int(data.group.max(initial=1))
         self._depth = longest if objective.truncation is None else objective.truncation
         self._distances = objective.distances(longest)
         self._tie_order = tie_order if len(tie_order) else np.arange(data.n_documents)
@@ -111,7 +111,7 @@ class RecomputedForces(ForcesOfPairs):
         objective = self._objective
         if objective.noise == "none":
             return scores
-        number = query * objective.permutations + permutation
+        number = int(self._data.shard.numbers[query]) * objective.permutations + permutation
         bits, noise = np.empty(len(scores), dtype=np.int64), np.empty(len(scores))
         draw = iteration_key(key, number)
         draw_noise(NOISES[objective.noise], draw, bits, bits.view(np.float64), noise)

@@ -172,8 +172,8 @@ def _push_group(
 
 @kernel
 def push_samples(
-    scores, values, labels, offsets, scales, weights, first, last, kind, steps, sigma, mu, nu, part,
-    samples, key, out_forces, out_curvatures
+    scores, values, labels, offsets, scales, weights, numbers, first, last, kind, steps, sigma, mu,
+    nu, part, samples, key, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces of queries first to last, the mean over samples of the noise; curvatures are weights.
 
@@ -204,8 +204,9 @@ def push_samples(
         forces = out_forces[lo : lo + n]
         for sample in range(samples):
             draw_noise(
-                GAUSSIAN, mix(key ^ mix(np.uint64(q * samples + sample))), bits, powers, noisy[:n]
-            )
+                GAUSSIAN, mix(key ^ mix(np.uint64(numbers[q] * samples + sample))), bits, powers,
+                noisy[:n],
+            )  # fmt: skip
             for i in range(n):
                 means[i] = scores[lo + i] - sigma * mu * labels[lo + i]
                 noisy[i] = means[i] + sigma * noisy[i]
@@ -306,6 +307,7 @@ class _SampledForces(Forces):
             as_input(data.offsets, np.int64),
             as_input(form.scales, np.float64),
             as_input(data.query_weights, np.float64),
+            as_input(data.shard.numbers, np.int64),
         )
         steps = form.discounts - np.append(form.discounts[1:], 0.0)
         self._steps = (form.kind, as_input(steps, np.float64))
@@ -349,7 +351,8 @@ class _RecomputedSamples(Forces):
 
         def task(query: int) -> None:
             rows = slice(offsets[query], offsets[query + 1])
-            pushed = self._push_query(scores[rows], self._labels[rows], query, key)
+            number = int(self._data.shard.numbers[query])
+            pushed = self._push_query(scores[rows], self._labels[rows], number, key)
             pushed *= weights[query]
             if len(pushed) > 1:
                 _project(as_input(scores[rows], np.float64), part, nu, pushed)
@@ -357,7 +360,7 @@ class _RecomputedSamples(Forces):
 
         run_chunks(task, self._data.n_queries, self._n_jobs)
 
-    def _push_query(self, scores: Floats, labels: Floats, query: int, key: np.uint64) -> Floats:
+    def _push_query(self, scores: Floats, labels: Floats, number: int, key: np.uint64) -> Floats:
         objective, n = self._objective, len(scores)
         sigma, forces = float(objective.sigma), np.zeros(n)
         if n < 2 or labels.min() == labels.max():
@@ -365,7 +368,7 @@ class _RecomputedSamples(Forces):
         means = scores - sigma * objective.mu * labels
         bits, noise = np.empty(n + LANES, np.int64), np.empty(n)
         for sample in range(objective.samples):
-            draw = mix(key ^ mix(np.uint64(query * objective.samples + sample)))
+            draw = mix(key ^ mix(np.uint64(number * objective.samples + sample)))
             draw_noise(GAUSSIAN, np.uint64(draw), bits, bits.view(np.float64), noise)
             noisy = means + sigma * noise
             order = np.argsort(-noisy, kind="stable")

@@ -73,6 +73,7 @@ class _TargetForces(Forces):
             offsets,
         )  # fmt: skip
         self._query_weights = as_input(data.query_weights, np.float64)
+        self._numbers = as_input(data.shard.numbers, np.int64)
         self._bounds = chunks_of(data, _CHUNK_DOCUMENTS)
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
@@ -80,7 +81,8 @@ class _TargetForces(Forces):
         key = iteration_key(self._seed, iteration)
         objective: Any = self._objective
         sigma = float(getattr(objective, "sigma", 1.0))
-        inputs = (own, self._pulled.targets, self._pulled.offsets, self._query_weights)
+        pulled = self._pulled
+        inputs = (own, pulled.targets, pulled.offsets, self._query_weights, self._numbers)
 
         def push(first: int, last: int) -> None:
             objective.push(objective.loss, *inputs, first, last, sigma, key, forces, curvatures)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import run_chunks
 from rankgrove.boosting.loop import Boosting
 from rankgrove.boosting.parameters import Parameters
+from rankgrove.data.checksum import checksum_of_array, checksum_of_features
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal, whole_number
@@ -33,9 +33,6 @@ _FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds"}
 
 # Where a model notes what data it was trained on; and where it did when that was made from bins.
 DATA_CHECKSUM, _OF_BINS = "data_checksum", "data_fingerprint"
-
-# Bytes of features that are summed up in one go.
-_CHUNK_BYTES = 1 << 22
 
 _OTHER_DATA = "training must go on with the data of the checkpoint. Got other"
 
@@ -142,16 +139,19 @@ def score_with(model: Model, data: Dataset, n_jobs: int | None) -> NDArray[np.fl
 
 
 def data_checksum(train: Dataset, preferences: Preferences | None, n_jobs: int | None) -> int:
-    """A number that differs, as good as always, for other training data."""
-    features = _bytes_of(train.features)
-    sums = np.empty(-(-len(features) // _CHUNK_BYTES), dtype=np.uint32)
-
-    def task(chunk: int) -> None:
-        sums[chunk] = zlib.crc32(features[chunk * _CHUNK_BYTES : (chunk + 1) * _CHUNK_BYTES])
-
-    run_chunks(task, len(sums), n_jobs)
-    arrays = [*_arrays_of(train), train.document_weights, sums.astype("<u4")]
-    return _checksum(arrays, train, preferences)
+    """A number that differs, as good as always, for other training data of all workers."""
+    shard, rows = train.shard, train.shard.row_numbers
+    by_row = (train.labels, train.base_scores, train.document_weights)
+    by_query = (train.group, train.weights)
+    arrays = [*((array, rows) for array in by_row), *((array, shard.numbers) for array in by_query)]
+    total = checksum_of_features(train.features, rows, n_jobs)
+    for tag, (array, numbers) in enumerate(arrays):
+        if array is not None:
+            total += checksum_of_array(array, numbers, tag)
+    summed = np.array([total % (1 << 64)], dtype=np.uint64).view(np.int64)
+    shard.peers.sum(summed)
+    same = (summed, np.array([shard.n_queries, shard.n_documents]))
+    return _checksum(list(same), train, preferences)
 
 
 def check_same_bins(earlier: Model, trainer: Boosting) -> None:

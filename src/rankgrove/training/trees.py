@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from rankgrove.boosting.binned import SharedBins
@@ -35,10 +34,16 @@ class TreeTrainer(Boosting):
 
     unit = TREES
 
-    @cached_property
+    # Not a cached property: its lock, one for all objects, would have workers in threads wait for
+    # each other.
+    _checksum: int | None = None
+
+    @property
     def data_checksum(self) -> int:
         """A number that differs, as good as always, for other training data."""
-        return data_checksum(self.train, self.preferences, self.n_jobs)
+        if self._checksum is None:
+            self._checksum = data_checksum(self.train, self.preferences, self.n_jobs)
+        return self._checksum
 
     def make_model(self, n_steps: int, history: History) -> Model:
         """The model of the base model's trees and the first of its own."""

@@ -22,7 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit.peers import ALONE
+from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError, ParameterError
+from rankgrove.trees.summary import Summary, most_frequent, sampled_rows
 
 BLOCK = 16
 MAX_BINS = 255
@@ -31,8 +34,6 @@ MISSING_CODE = 255
 # Kinds of features, and of blocks, which have the highest kind of their features.
 PLAIN, WITH_MISSING, CATEGORICAL = range(3)
 
-# LightGBM's default: quantiles of 200,000 rows are within a tenth of a percent of those of all.
-_SAMPLE_ROWS = 200_000
 # Rows whose values, codes and edges stay in the second-level cache.
 _CHUNK_ROWS = 1024
 
@@ -107,15 +108,6 @@ def find_edges(values, max_bins, edges):
 
 
 @kernel
-def note_missing(values, first, last, seen):
-    """Note which features are missing in some of the rows first to last."""
-    for row in range(first, last):
-        own = values[row]
-        for feature in range(len(seen)):
-            seen[feature] |= own[feature] != own[feature]
-
-
-@kernel
 def encode_rows(values, first, last, columns, edges, codes, by_feature):
     """Codes of the features `columns` for rows first to last.
 
@@ -162,63 +154,52 @@ class Bins:
     def fit(
         cls, features: NDArray[np.float32], max_bins: int = MAX_BINS, *,
         categorical: Iterable[int] = (), seed: int = 0, n_jobs: int | None = None,
+        shard: Shard | None = None,
     ) -> Bins:  # fmt: skip
-        """Find the bins from a sample of the rows; categories from all of them.
+        """Find the bins from a sample of the rows of all workers; categories from all of them.
 
         >>> bins = Bins.fit(np.array([[1.0], [2.0], [2.0], [np.nan]], dtype=np.float32))
         >>> bins.n_bins.tolist(), bins.kinds.tolist(), float(bins.edges[0, 0])
         ([2], [1], 1.5)
         """
+        n_all = len(features) if shard is None else shard.n_documents
+        peers = ALONE if shard is None else shard.peers
+        sampled = sampled_rows(n_all, seed)
+        if sampled is not None and shard is not None and peers.size > 1:
+            sampled = np.flatnonzero(np.isin(shard.row_numbers, sampled, assume_unique=True))
+        rows = slice(None) if sampled is None else sampled
+        summary = Summary.of(features, rows, sorted(categorical), n_jobs)
+        return cls.of(summary.of_all(peers), max_bins, n_jobs)
+
+    @classmethod
+    def of(cls, summary: Summary, max_bins: int = MAX_BINS, n_jobs: int | None = None) -> Bins:
+        """The bins of what was found in all rows."""
         if not isinstance(max_bins, (int, np.integer)) or not 2 <= max_bins <= MAX_BINS:
             raise ParameterError(f"max_bins must be from 2 to {MAX_BINS}. Got {max_bins!r}.")
-        n_rows, n_features = features.shape
+        n_features = len(summary.missing)
         if n_features == 0:
             raise DataError("features must have at least one column. Got none.")
-        rows: NDArray[np.int64] | slice = slice(None)
-        if n_rows > _SAMPLE_ROWS:
-            rows = np.sort(np.random.default_rng(seed).choice(n_rows, _SAMPLE_ROWS, replace=False))
         edges = np.full((n_features, MAX_BINS), np.inf, dtype=np.float32)
         n_bins = np.ones(n_features, dtype=np.int64)
-        kinds = np.full(n_features, PLAIN, dtype=np.int64)
 
         def task(chunk: int) -> None:
             first = chunk * BLOCK
-            sample = np.array(features[rows, first : first + BLOCK].T, order="C")
+            # -0 becomes 0: which of the two stands first must not matter.
+            sample = np.array(summary.sample[:, first : first + BLOCK].T, order="C") + np.float32(0)
             for feature, values in enumerate(sample, start=first):
                 values.sort()
                 seen = values[: len(values) - int(np.isnan(values).sum())]
                 n_bins[feature] = 1 + find_edges(seen, int(max_bins), edges[feature])
 
         run_chunks(task, -(-n_features // BLOCK), n_jobs)
-        kinds[_has_missing(features, n_jobs)] = WITH_MISSING
+        kinds = np.where(summary.missing, WITH_MISSING, PLAIN).astype(np.int64)
         categories = {}
-        for feature in sorted(categorical):
-            categories[feature] = most_frequent(features[:, feature], max_bins)
+        for feature, counted in summary.categories.items():
+            categories[feature] = most_frequent(counted, max_bins)
             edges[feature] = np.inf
             n_bins[feature] = max(len(categories[feature]), 1)
             kinds[feature] = CATEGORICAL
         return cls(edges, n_bins, kinds, categories)
-
-
-def _has_missing(features: NDArray[np.float32], n_jobs: int | None) -> NDArray[np.bool_]:
-    """Whether each feature is missing in some row: in any one, not only in the sample."""
-    n_rows, n_features = features.shape
-    values = as_input(features, np.float32)
-    n_chunks = -(-n_rows // _SAMPLE_ROWS) * 8
-    bounds = np.linspace(0, n_rows, n_chunks + 1).astype(np.int64).tolist()
-    seen = np.zeros((n_chunks, n_features), dtype=np.bool_)
-
-    def task(chunk: int) -> None:
-        note_missing(values, bounds[chunk], bounds[chunk + 1], seen[chunk])
-
-    run_chunks(task, n_chunks, n_jobs)
-    return np.asarray(seen.any(axis=0))
-
-
-def most_frequent(values: NDArray[np.float32], max_bins: int) -> tuple[float, ...]:
-    """The distinct values, the most frequent first, the lower one if equal."""
-    found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-    return tuple(found[np.argsort(-counts, kind="stable")[:max_bins]].tolist())
 
 
 def category_codes(values: NDArray[np.float32], categories: Sequence[float]) -> NDArray[np.int64]:

@@ -6,34 +6,12 @@ the tree is that of one grower with all rows, to the bit.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel
+from rankgrove._jit.peers import Peers
 from rankgrove.trees.team import PENDING_COUNT, PENDING_SLOT, PENDING_TOTAL
-
-
-class Peers(Protocol):
-    """The growers that have the rows between them; each calls the same functions in turn."""
-
-    @property
-    def rank(self) -> int:
-        """Which of them this one is, from 0 on."""
-
-    @property
-    def size(self) -> int:
-        """How many they are."""
-
-    def sum(self, numbers: NDArray[np.int64]) -> None:
-        """Put in place of whole numbers their sums over all growers."""
-
-    def max(self, values: NDArray[np.float64]) -> None:
-        """Put in place of values the largest of each over all growers."""
-
-    def gather(self, message: bytes) -> list[bytes]:
-        """The messages of all growers, in the order of their ranks."""
 
 
 @kernel

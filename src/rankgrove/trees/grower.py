@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
+from rankgrove._jit.peers import Peers
 from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
-from rankgrove.trees.exchange import Peers, add_up
+from rankgrove.trees.exchange import add_up
 from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
 from rankgrove.trees.search import N_RULES, Layout

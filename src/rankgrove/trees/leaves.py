@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
+from rankgrove._jit.exact import scales_of
+from rankgrove._jit.peers import ALONE, Peers
 from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Tree
 from rankgrove.trees.grower import GrownTree
@@ -28,29 +30,41 @@ def leaf_values(
     curvatures: Floats,
     *,
     l2: float,
+    l2_documents: float = 0.0,
     least: float = 0.0,
     unit: float,
+    n_all: int | None = None,
     n_jobs: int | None = None,
+    peers: Peers = ALONE,
 ) -> Floats:
     """The Newton step of each leaf, sum of forces / (sum of curvatures + l2), within its bounds.
 
-    The sums are of the numbers themselves, not of whole units, taken in the order of rows.
-    Curvatures count as `least` at the least, so that the step stays within reason where splits
-    did not look at them, and a leaf without any gets 0. `unit` is what the bounds of nodes are
-    counted in.
+    The sums are of the numbers themselves, not of the whole units that splits are chosen by; they
+    are exact, and over all workers. `l2_documents` adds to `l2` the average curvature of a document
+    so many times. Curvatures count as `least` at the least, so that the step stays within reason
+    where splits did not look at them, and a leaf without any gets 0. `unit` is what the bounds of
+    nodes are counted in, and `n_all` the number of rows of all workers.
     """
     parts = make_parts(grown.start, grown.end)
-    sums = np.empty((len(parts), 2))
+    sums = np.empty((len(parts), 2, 2), dtype=np.int64)
     rows = as_input(rows, np.int32)
     forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
+    n_all = len(forces) if n_all is None else n_all
+    scales = scales_of([forces, curvatures], n_all, n_jobs, peers)
     run_parts(
-        lambda a, b: sum_parts(rows, forces, curvatures, parts, a, b, sums),
+        lambda a, b: sum_parts(rows, forces, curvatures, *scales, parts, a, b, sums),
         parts,
         resolve_n_jobs(n_jobs),
     )
     n_leaves = grown.n_leaves
-    force = np.bincount(parts[:, 0], sums[:, 0], n_leaves)
-    weight = np.maximum(np.bincount(parts[:, 0], sums[:, 1], n_leaves), least) + l2
+    totals = np.zeros((n_leaves, 2, 2), dtype=np.int64)
+    np.add.at(totals, parts[:, 0], sums)
+    peers.sum(totals)
+    force, curvature = (scale.total(totals[:, k]) for k, scale in enumerate(scales))
+    if l2_documents:
+        whole = float(scales[1].total(totals[:, 1].sum(axis=0)))
+        l2 += l2_documents * (whole / max(int(grown.count.sum()), 1))
+    weight = np.maximum(curvature, least) + l2
     values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
     clipped: Floats = np.clip(values, grown.low * unit, grown.high * unit)
     return clipped

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
-from rankgrove._jit.hashing import mix, normal_of
+from rankgrove._jit.elementary import normal_of
+from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
 
 # How a candidate splits: values up to a bin go left, and missing values right or left; or the

@@ -1,0 +1,52 @@
+"""The workers that have the data between them, as the one here sees them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Peers(Protocol):
+    """All workers, this one among them. Each calls the same functions in the same order."""
+
+    @property
+    def rank(self) -> int:
+        """Which of them this one is, from 0 on."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def sum(self, numbers: NDArray[np.int64]) -> None:
+        """Put in place of whole numbers their sums over all workers."""
+
+    def max(self, values: NDArray[np.float64]) -> None:
+        """Put in place of values the largest of each over all workers."""
+
+    def gather(self, message: bytes) -> list[bytes]:
+        """The messages of all workers, in the order of their ranks."""
+
+
+class Alone:
+    """One worker that has all data.
+
+    >>> Alone().gather(b"here")
+    [b'here']
+    """
+
+    rank, size = 0, 1
+
+    def sum(self, numbers: NDArray[np.int64]) -> None:
+        """What it has is the sum."""
+
+    def max(self, values: NDArray[np.float64]) -> None:
+        """What it has is the largest."""
+
+    def gather(self, message: bytes) -> list[bytes]:
+        """Its own message."""
+        return [message]
+
+
+ALONE = Alone()

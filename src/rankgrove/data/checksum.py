@@ -1,0 +1,59 @@
+"""Numbers that differ, as good as always, for other data; the same however rows are dealt out.
+
+Each row has a hash of its contents and of its number among all rows, and hashes are added up modulo
+2^64: over chunks, blocks of a file and workers, in any order.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit.hashing import draw_array, mix, mix_array
+
+_CHUNK_ROWS = 1 << 13
+# Told apart from other numbers that are drawn.
+_KEYS, _ARRAYS = 0x73756D73, 0x61727279
+
+
+@kernel
+def _add_hashes(words, keys, numbers, first, last):
+    total = np.uint64(0)
+    for row in range(first, last):
+        content = np.uint64(0)
+        for j in range(len(keys)):
+            content += np.uint64(words[row, j]) * keys[j]
+        total += mix(content + mix(np.uint64(numbers[row])))
+    return total
+
+
+def checksum_of_features(
+    features: NDArray[np.float32], numbers: NDArray[np.int64], n_jobs: int | None = None
+) -> int:
+    """Of rows with these numbers among all rows."""
+    words = as_input(as_input(features, np.float32).view(np.uint32), np.uint32)
+    keys = draw_array(0, 0, _KEYS, np.arange(features.shape[1])) | np.uint64(1)
+    keys, numbers = as_input(keys, np.uint64), as_input(numbers, np.int64)
+    n_rows = len(words)
+    sums = np.zeros(-(-n_rows // _CHUNK_ROWS), dtype=np.uint64)
+
+    def task(chunk: int) -> None:
+        first = chunk * _CHUNK_ROWS
+        sums[chunk] = _add_hashes(words, keys, numbers, first, min(first + _CHUNK_ROWS, n_rows))
+
+    run_chunks(task, len(sums), n_jobs)
+    return int(sums.sum(dtype=np.uint64))
+
+
+def checksum_of_array(values: NDArray[Any], numbers: NDArray[np.int64], tag: int) -> int:
+    """Of an array with one entry for each of these numbers; the tag tells arrays apart."""
+    words = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    with np.errstate(over="ignore"):
+        hashes = mix_array(words ^ draw_array(tag, 0, _ARRAYS, numbers))
+    return int(hashes.sum(dtype=np.uint64))

@@ -1,0 +1,140 @@
+"""What bins are found from: a sample of rows, where values are missing, and counts of categories.
+
+Each can be taken from some of the rows and put together with that of the others, so bins do not
+depend on how rows are spread over blocks or workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit.peers import Peers
+
+# LightGBM's default: quantiles of 200,000 rows are within a tenth of a percent of those of all.
+SAMPLE_ROWS = 200_000
+_CHUNK_ROWS = 1 << 15
+
+Categories = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+def sampled_rows(n_rows: int, seed: int) -> NDArray[np.int64] | None:
+    """The numbers of the rows that quantiles are found from, rising; None for all of them."""
+    if n_rows <= SAMPLE_ROWS:
+        return None
+    return np.sort(np.random.default_rng(seed).choice(n_rows, SAMPLE_ROWS, replace=False))
+
+
+@kernel
+def note_missing(values, first, last, seen):
+    """Note which features are missing in some of the rows first to last."""
+    for row in range(first, last):
+        own = values[row]
+        for feature in range(len(seen)):
+            seen[feature] |= own[feature] != own[feature]
+
+
+class Summary(NamedTuple):
+    """What some rows add to what bins are found from.
+
+    Attributes
+    ----------
+    sample
+        The features of those that are in the sample.
+    missing
+        Whether each feature is missing in some row: in any one, not only in the sample.
+    categories
+        For each categorical feature, its values and how often each is there.
+    """
+
+    sample: NDArray[np.float32]
+    missing: NDArray[np.bool_]
+    categories: dict[int, Categories]
+
+    @classmethod
+    def of(
+        cls,
+        features: NDArray[np.float32],
+        sampled: NDArray[np.int64] | slice,
+        categorical: Iterable[int] = (),
+        n_jobs: int | None = None,
+    ) -> Summary:
+        """Of these rows, some of which are in the sample."""
+        counts = {feature: count_categories(features[:, feature]) for feature in categorical}
+        return cls(features[sampled], _has_missing(features, n_jobs), counts)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Summary]) -> Summary:
+        """Of the rows of several."""
+        first = parts[0]
+        return cls(
+            np.concatenate([part.sample for part in parts]),
+            np.any([part.missing for part in parts], axis=0),
+            {
+                feature: _add_counts([part.categories[feature] for part in parts])
+                for feature in first.categories
+            },
+        )
+
+    def of_all(self, peers: Peers) -> Summary:
+        """Of the rows of all workers."""
+        if peers.size == 1:
+            return self
+        n_features = len(self.missing)
+        messages = [
+            peers.gather(self.sample.tobytes()),
+            peers.gather(self.missing.tobytes()),
+            *(peers.gather(a.tobytes()) for pair in self.categories.values() for a in pair),
+        ]
+        return Summary.joined([
+            Summary(
+                np.frombuffer(sample, np.float32).reshape(-1, n_features),
+                np.frombuffer(missing, np.bool_),
+                {
+                    feature: (
+                        np.frombuffer(counts[2 * k], np.float32),
+                        np.frombuffer(counts[2 * k + 1], np.int64),
+                    )
+                    for k, feature in enumerate(self.categories)
+                },
+            )
+            for sample, missing, *counts in zip(*messages, strict=True)
+        ])  # fmt: skip
+
+
+def count_categories(values: NDArray[np.float32]) -> Categories:
+    """The distinct values that are not missing, and how often each is there."""
+    # -0 becomes 0: which of the two stands first must not matter.
+    found, counts = np.unique(values[~np.isnan(values)] + np.float32(0), return_counts=True)
+    return found, counts.astype(np.int64)
+
+
+def _add_counts(parts: Sequence[Categories]) -> Categories:
+    found, place = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
+    counts = np.zeros(len(found), dtype=np.int64)
+    np.add.at(counts, place, np.concatenate([part[1] for part in parts]))
+    return found, counts
+
+
+def most_frequent(counted: Categories, max_bins: int) -> tuple[float, ...]:
+    """The categories, the most frequent first, the lower one if equal."""
+    found, counts = counted
+    return tuple(found[np.argsort(-counts, kind="stable")[:max_bins]].tolist())
+
+
+def _has_missing(features: NDArray[np.float32], n_jobs: int | None) -> NDArray[np.bool_]:
+    n_rows, n_features = features.shape
+    values = as_input(features, np.float32)
+    n_chunks = -(-n_rows // _CHUNK_ROWS)
+    seen = np.zeros((n_chunks, n_features), dtype=np.bool_)
+
+    def task(chunk: int) -> None:
+        first = chunk * _CHUNK_ROWS
+        note_missing(values, first, min(first + _CHUNK_ROWS, n_rows), seen[chunk])
+
+    run_chunks(task, n_chunks, n_jobs)
+    return np.asarray(seen.any(axis=0))
