@@ -155,7 +155,7 @@ def read_labels(path: Path, reading: Reading) -> Dataset:
     return reading.read(path, **({} if format_of(path) == "letor" else {"features": []}))
 
 
-def sizes_of(data: Dataset) -> dict[str, int]:
+def sizes_of(data: Any) -> dict[str, int]:
     """How much there is, for JSON."""
     return {"documents": data.n_documents, "queries": data.n_queries}
 

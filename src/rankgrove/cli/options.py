@@ -120,12 +120,17 @@ class Reading:
             raise DataError(
                 f"{path}: must be a data file. Got a model: see it with 'rankgrove inspect'."
             )
+        return read_data(path, **self.chosen | changes)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The options that are given, as `read_data` takes them."""
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:
             options["features"] = self.feature_list
         if self.index_base is not None and self.index_base.isdecimal():
             options["index_base"] = int(self.index_base)
-        return read_data(path, **options | changes)
+        return options
 
 
 def is_model_file(path: Path) -> bool:

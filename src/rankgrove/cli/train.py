@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,11 +21,12 @@ from rankgrove.cli.files import (
 from rankgrove.cli.interrupts import interrupted
 from rankgrove.cli.options import Json, Reading, TrainFile, option, takes
 from rankgrove.cli.parameters import gather_parameters, is_network, takes_training
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import DataError, ParameterError, refusal
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
+    from rankgrove.distributed.following import SetSize
     from rankgrove.experiments.registry import AnyParameters
     from rankgrove.model.model import Model
     from rankgrove.training.run import Run
@@ -57,6 +59,14 @@ class Job:
         option(
             "FILE",
             "Lines 'qid better worse \\[probability \\[weight]]' to train by, in place of labels.",
+        ),
+    ] = None
+    dask: Annotated[
+        str | None,
+        option(
+            "ADDRESS",
+            "Train on a Dask cluster, as tcp://scheduler:8786, or on so many processes here, as "
+            "local:4; files may then be patterns.",
         ),
     ] = None
     json: Json = False
@@ -108,9 +118,14 @@ def _train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
         if chosen.early_stopping_rounds is not None and not job.valid:
             rule = "must be used with --valid, the data to watch"
             raise ParameterError(f"--early-stopping-rounds {rule}. Got no --valid.")
-        data = _read_sets(job, chosen, reading)
-        read_in = time.perf_counter() - start
-        outcome = _run(job, chosen, data, earlier, reading.n_jobs)
+        data: Mapping[str, Dataset | SetSize]
+        if job.dask is None:
+            sets = data = _read_sets(job, chosen, reading)
+            read_in = time.perf_counter() - start
+            outcome = _run(job, chosen, sets, earlier, reading.n_jobs)
+        else:
+            read_in = None
+            data, outcome = _run_on_dask(job, chosen, earlier, reading)
     except KeyboardInterrupt:
         raise interrupted(f"before the first {noun}: nothing was written.") from None
     _save(job, outcome)
@@ -188,6 +203,29 @@ def _run(
     return Outcome(run, run.make_model(), n_before, time.perf_counter() - start)
 
 
+def _run_on_dask(
+    job: Job, parameters: AnyParameters, earlier: Model | None, reading: Reading
+) -> tuple[Mapping[str, SetSize], Outcome]:
+    """Train on workers, which read the files themselves; how much data there are."""
+    from rankgrove.boosting.parameters import Parameters
+    from rankgrove.distributed import load_dask
+
+    follow_training = load_dask().follow_training
+    if not isinstance(parameters, Parameters):
+        raise refusal("objective", "be one of trees with --dask", parameters.objective)
+    if job.preferences is not None:
+        raise refusal("preferences", "be used without --dask", str(job.preferences))
+    start = time.perf_counter()
+    options = reading.chosen
+    run = follow_training(
+        parameters, job.train, valid=job.sets, client=job.dask, checkpoint=job.checkpoint,
+        checkpoint_every=job.checkpoint_every, resume=earlier, base_model=job.base_model,
+        n_jobs=options.pop("n_jobs", None), verbose=True, reading=options,
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    return run.sizes, Outcome(run, run.make_model(), run.n_before, seconds)
+
+
 def _save(job: Job, outcome: Outcome) -> None:
     run = outcome.run
     outcome.model.save(job.out)
@@ -212,7 +250,7 @@ def _what_is_kept(job: Job, outcome: Outcome) -> str:
 
 
 def _summary(
-    job: Job, data: dict[str, Dataset], outcome: Outcome, read_in: float
+    job: Job, data: Mapping[str, Dataset | SetSize], outcome: Outcome, read_in: float | None
 ) -> dict[str, Any]:
     run, model = outcome.run, outcome.model
     metrics = model.final_metrics()
@@ -244,7 +282,7 @@ def _model_sizes(outcome: Outcome) -> dict[str, Any]:
     return {"kind": "network", "weights": model.n_weights, **epochs}
 
 
-def _show(job: Job, data: dict[str, Dataset], outcome: Outcome) -> None:
+def _show(job: Job, data: Mapping[str, Dataset | SetSize], outcome: Outcome) -> None:
     run, model = outcome.run, outcome.model
     show(files_table({"": job.train, **job.sets}, data, model.final_metrics()), "")
     done, before, kept = run.n_steps, outcome.n_before, model.n_kept_steps

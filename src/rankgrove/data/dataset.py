@@ -92,8 +92,8 @@ class Dataset:
             )
         _check_finite("label", self.labels, self)
         _check_finite("base score", self.base_scores, self)
-        _check_weights("query", self.weights)
-        _check_weights("document", self.document_weights)
+        _check_weights("query", self.weights, self.shard)
+        _check_weights("document", self.document_weights, self.shard)
         for array in self._arrays():
             array.flags.writeable = False
 
@@ -389,8 +389,13 @@ def _weights_of_queries(
     return first
 
 
-def _check_weights(unit: str, weights: NDArray[np.float64] | None) -> None:
-    if weights is None or (np.isfinite(weights).all() and weights.min() >= 0 and weights.any()):
+def _check_weights(unit: str, weights: NDArray[np.float64] | None, shard: Shard) -> None:
+    # A worker that is one of several may have no query, or none that counts.
+    if weights is None or (
+        np.isfinite(weights).all()
+        and np.all(weights >= 0)
+        and (weights.any() or shard.peers.size > 1)
+    ):
         return
     raise DataError(
         f"{unit} weights must be finite, 0 or more, and not all 0. Got {weights.min()} to "

@@ -60,7 +60,8 @@ def _with_scores(function: Callable[[Any], Any], data: Dataset) -> Dataset:
     """The data with what a function gives for their features as base scores."""
     if data.base_scores is not None:
         raise DataError("base scores must come from the data or from base_model. Got both.")
-    result = function(data.features)
+    # A worker may have no row, of which no function needs to know.
+    result = function(data.features) if data.n_documents else np.empty(0)
     try:
         scores: NDArray[np.float64] = np.asarray(result, dtype=np.float64)
         got = f"an array of shape {scores.shape}"

@@ -1,0 +1,379 @@
+"""Running workers on a Dask cluster: starting, watching, and starting again those that are left."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pickle import loads
+from typing import Any
+
+from dask.distributed import Client, Future, MultiLock
+
+from rankgrove.distributed.dask_worker import (
+    Evaluation,
+    Failure,
+    Job,
+    Training,
+    attempt,
+    open_port,
+    stop,
+    versions,
+    work,
+)
+from rankgrove.distributed.failures import (
+    DisconnectedError,
+    StoppedError,
+    WorkerFailedError,
+    WorkerLostError,
+    WorkersError,
+)
+from rankgrove.distributed.following import Start, Step
+from rankgrove.distributed.parts import Part, StrPath, deal_parts, list_parts
+from rankgrove.distributed.sockets import new_token
+from rankgrove.errors import RankgroveError, refusal
+
+_logger = logging.getLogger("rankgrove.distributed")
+
+# Seconds: between looks at who is there, until the workers of a failed attempt have said why, for
+# the last words of the others, until another worker comes if none is left, and between lines that
+# say why nothing happens.
+_LOOK = 1.0
+_REASONS = 4.0
+_LAST_WORDS = 2.0
+_NEW_WORKER = 60.0
+_LINE = 30.0
+_CONNECTING = 10.0
+
+# What a worker says when another one is the reason.
+_ECHOES = (WorkerLostError, WorkerFailedError, StoppedError, DisconnectedError)
+
+Told = Callable[["Start | Step"], bool]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data of one set, in parts; `frames` are the futures of partitions that parts name."""
+
+    parts: list[Part]
+    frames: list[Future[Any]]
+
+
+class WorkersGoneError(WorkersError):
+    """Workers have left while they were needed."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        words = ", ".join(addresses)
+        super().__init__(f"worker {words}", None, addresses[0])
+
+
+def as_client(client: Any) -> Client:
+    """A client of a cluster: as given, of an address, or the one that is there already."""
+    if isinstance(client, str):
+        try:
+            return Client(client, timeout=_CONNECTING, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise refusal(
+                "client", "be the address of a Dask scheduler that is there", client,
+                advice="start it with 'dask scheduler', and see whether a firewall is between",
+            ) from error  # fmt: skip
+    if client is None:
+        with suppress(ValueError):
+            client = Client.current()
+    if not isinstance(client, Client):
+        raise refusal(
+            "client", "be a dask.distributed.Client, or the address of a scheduler", client
+        )
+    return client
+
+
+class Cluster:
+    """The workers of a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def workers(self) -> list[str]:
+        """The addresses of the workers that are there."""
+        try:
+            return sorted(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise WorkersError(f"the Dask scheduler must answer. Got: {error}.") from error
+
+    def some_workers(self, seconds: float = 0.0) -> list[str]:
+        """The workers, at least one; maybe after some time."""
+        until = time.monotonic() + seconds
+        while not (workers := self.workers()):
+            if time.monotonic() > until:
+                raise WorkersError(
+                    "the Dask cluster must have at least one worker. Got none: start some with "
+                    "'dask worker SCHEDULER'."
+                )
+            time.sleep(0.2)
+        return workers
+
+    def check(self, workers: Sequence[str]) -> None:
+        """Refuse workers that would compute other bits."""
+        if any(address.startswith("tls:") for address in workers):
+            raise refusal(
+                "client", "be of a cluster without TLS", got="one with TLS",
+                advice="the connections between workers of a run have none yet",
+            )  # fmt: skip
+        here = versions()
+        answers = self.client.run(versions, workers=list(workers), on_error="return")
+        for worker, answer in answers.items():
+            if isinstance(answer, OSError):
+                raise WorkersGoneError([worker])
+            if not isinstance(answer, dict):
+                raise WorkersError(
+                    f"worker {worker} must have Rankgrove {here['rankgrove']}. Got: {answer}.",
+                    None, worker,
+                )  # fmt: skip
+            for package, number in here.items():
+                if answer.get(package) != number:
+                    raise WorkersError(
+                        f"worker {worker} must have {package} {number}, as is here, for the same "
+                        f"bits. Got {answer.get(package)}: install the same version.",
+                        None, worker,
+                    )  # fmt: skip
+
+    def list_files(self, patterns: Sequence[StrPath]) -> Source:
+        """The parts of files, as a worker sees them."""
+        future = self.client.submit(attempt, list_parts, list(patterns), pure=False)
+        found = future.result()
+        if isinstance(found, Failure):
+            raise found.error
+        return Source(found, [])
+
+    def hold_frame(self, frame: Any) -> Source:
+        """The parts of a Dask frame, whose partitions workers now compute and hold."""
+        futures = self.client.compute(list(frame.to_delayed()))
+        sizes = self.client.gather(self.client.map(len, futures, pure=False))
+        parts = [
+            Part(number, f"partition {number}", size, frame=number)
+            for number, size in enumerate(sizes)
+            if size
+        ]
+        if not parts:
+            raise refusal("X", "have at least one row", got="a frame without any")
+        return Source(parts, futures)
+
+    @contextmanager
+    def alone_on(self, workers: Sequence[str]) -> Iterator[None]:
+        """Nobody else trains on these workers meanwhile."""
+        names = [f"rankgrove-{worker}" for worker in workers]
+        lock = MultiLock(names=names, client=self.client)
+        while not lock.acquire(timeout=_LINE):
+            _logger.warning("waiting for another fit on the same workers to end")
+            lock = MultiLock(names=names, client=self.client)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                lock.release()
+
+
+class Attempt:
+    """One go of the workers that are there, until they are done or one of them fails."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workers: Sequence[str],
+        sources: Mapping[str, Source],
+        told: Told,
+    ) -> None:
+        self._cluster, self._client, self._workers = cluster, cluster.client, list(workers)
+        self._sources, self._told = sources, told
+        self._run = f"rankgrove-{uuid.uuid4().hex}"
+        self._news: queue.Queue[int | bytes] = queue.Queue()
+        self._futures: list[Future[Any]] = []
+        self._answers: dict[int, Any] = {}
+
+    def run(
+        self, task: Training | Evaluation, reading: dict[str, Any], options: Mapping[str, Any]
+    ) -> Any:
+        """What the first worker gives; None if `told` has ended it."""
+        try:
+            job = self._job(task, reading, options)
+            self._client.subscribe_topic(self._run, lambda event: self._news.put(event[1]))
+            self._submit(job)
+            return self._watch()
+        finally:
+            self._end()
+
+    def _job(self, task: Any, reading: dict[str, Any], options: Mapping[str, Any]) -> Job:
+        opened = self._client.run(
+            open_port, self._run, options.get("ports"), workers=self._workers, on_error="return"
+        )
+        addresses = []
+        for worker in self._workers:
+            answer = opened.get(worker)
+            if isinstance(answer, Failure):
+                raise answer.error
+            if not isinstance(answer, str):
+                raise WorkersGoneError([worker])
+            addresses.append(answer)
+        n_parts = {name: len(source.parts) for name, source in self._sources.items()}
+        return Job(self._run, addresses, new_token(), reading, n_parts, task, options.get("n_jobs"))
+
+    def _submit(self, job: Job) -> None:
+        shares: list[dict[str, list[Part]]] = [{} for _ in self._workers]
+        frames: list[list[Future[Any]]] = [[] for _ in self._workers]
+        for name, source in self._sources.items():
+            for share in shares:
+                share[name] = []
+            dealt = deal_parts([part.size for part in source.parts], len(self._workers))
+            for part, rank in zip(source.parts, dealt, strict=True):
+                own = part
+                if part.frame is not None:
+                    own = replace(part, frame=len(frames[rank]))
+                    frames[rank].append(source.frames[part.frame])
+                shares[rank][name].append(own)
+        for rank, worker in enumerate(self._workers):
+            future = self._client.submit(
+                work, job, rank, shares[rank], frames[rank], key=f"{self._run}-{rank}",
+                workers=[worker], allow_other_workers=False, pure=False, retries=0,
+            )  # fmt: skip
+            self._futures.append(future)
+            future.add_done_callback(lambda _, rank=rank: self._news.put(rank))
+
+    def _watch(self) -> Any:
+        """Hear of trees and of ends until all workers have ended or one has failed."""
+        deadline: float | None = None
+        next_look = time.monotonic() + _LOOK
+        while len(self._answers) < len(self._workers):
+            try:
+                news = self._news.get(timeout=0.1 if deadline else _LOOK)
+                if isinstance(news, int):
+                    self._answers[news] = self._answer_of(news)
+                elif self._told(loads(news)):
+                    return None
+            except queue.Empty:
+                pass
+            if time.monotonic() >= next_look or deadline:
+                next_look = time.monotonic() + _LOOK
+                self._look_who_is_gone()
+            errors = self._errors()
+            if errors and deadline is None:
+                deadline = time.monotonic() + _REASONS
+            if self._reason(errors) is not None or (deadline and time.monotonic() > deadline):
+                break
+        self._raise_reason(self._errors())
+        steps = self._answers[0]
+        if isinstance(steps, list):
+            for step in steps:  # the last ones may not have been heard of yet
+                if self._told(step):
+                    break
+        return steps
+
+    def _answer_of(self, rank: int) -> Any:
+        future = self._futures[rank]
+        if future.status == "finished":
+            return future.result()
+        return Failure(WorkerLostError(f"worker {self._workers[rank]} is gone", rank))
+
+    def _look_who_is_gone(self) -> None:
+        there = set(self._cluster.workers())
+        for rank, worker in enumerate(self._workers):
+            if worker not in there and rank not in self._answers:
+                error = WorkerLostError(f"worker {worker} is gone", rank)
+                self._answers[rank] = Failure(error)
+
+    def _errors(self) -> dict[int, Exception]:
+        return {
+            rank: answer.error
+            for rank, answer in self._answers.items()
+            if isinstance(answer, Failure)
+        }
+
+    def _reason(self, errors: Mapping[int, Exception]) -> tuple[int, Exception] | None:
+        """The worker that is to blame, and its error, if it is known."""
+        own = ((rank, e) for rank, e in sorted(errors.items()) if not isinstance(e, _ECHOES))
+        if (first := next(own, None)) is not None:
+            return first
+        lost = (e for e in errors.values() if isinstance(e, WorkerLostError))
+        error = next(lost, None)
+        return None if error is None or error.rank is None else (error.rank, error)
+
+    def _raise_reason(self, errors: Mapping[int, Exception]) -> None:
+        if not errors:
+            return
+        rank, error = self._reason(errors) or next(iter(errors.items()))
+        worker = self._workers[rank]
+        if isinstance(error, WorkerLostError):
+            raise WorkersGoneError([worker]) from None
+        if isinstance(error, (RankgroveError, ValueError, TypeError)):
+            raise error
+        raise WorkerFailedError(
+            f"worker {worker} has failed: {type(error).__name__}: {error}", rank, worker
+        ) from error
+
+    def _end(self) -> None:
+        """Let go of all that the attempt has on the cluster."""
+        self._client.unsubscribe_topic(self._run)
+        if not self._futures or not all(future.done() for future in self._futures):
+            there: list[str] = []
+            with suppress(OSError, TimeoutError, WorkersError):
+                there = [worker for worker in self._cluster.workers() if worker in self._workers]
+                self._client.run(stop, self._run, workers=there, on_error="ignore")
+            pairs = zip(self._workers, self._futures, strict=False)
+            left = [future for worker, future in pairs if worker in there]
+            until = time.monotonic() + _LAST_WORDS
+            while time.monotonic() < until and not all(future.done() for future in left):
+                time.sleep(0.05)
+        for future in self._futures:
+            if not future.done():
+                with suppress(OSError, TimeoutError):
+                    future.cancel()
+        self._futures.clear()
+
+
+def run_attempts(
+    cluster: Cluster,
+    sources: Mapping[str, Source],
+    make_task: Callable[[], Training | Evaluation],
+    reading: dict[str, Any],
+    *,
+    told: Told,
+    progress: Callable[[], str],
+    max_restarts: int,
+    options: Mapping[str, Any],
+) -> Any:
+    """What the first worker gives; workers that are lost are replaced by those that are left.
+
+    Parameters
+    ----------
+    make_task
+        What is to be done from here on: called again for each attempt.
+    told
+        Called with what the first worker tells; True ends the run.
+    progress
+        How far it is, for messages: "after tree 8".
+    """
+    workers = cluster.some_workers()
+    for restart in range(max_restarts + 1):
+        try:
+            cluster.check(workers)
+            with cluster.alone_on(workers):
+                go = Attempt(cluster, workers, sources, told)
+                return go.run(make_task(), reading, options)
+        except WorkersGoneError as gone:
+            words = f"{gone} is gone {progress()}"
+            if restart == max_restarts:
+                more = f" after {max_restarts} restarts" if max_restarts else ""
+                raise WorkerLostError(
+                    f"{words}{more}: see its log, or the memory of its machine; with a larger "
+                    f"max_restarts the others go on without it.",
+                    None, gone.address,
+                ) from None  # fmt: skip
+            workers = cluster.some_workers(_NEW_WORKER)
+            _logger.warning(
+                "%s. Going on with %d %s (restart %d of %d).", words, len(workers),
+                "worker" if len(workers) == 1 else "workers", restart + 1, max_restarts,
+            )  # fmt: skip
+    return None

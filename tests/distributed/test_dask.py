@@ -1,0 +1,363 @@
+"""Dask workers, in processes, train the model of one process to the bit, also if one is killed."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dask.distributed")
+
+import cloudpickle
+import dask.dataframe
+import pyarrow.parquet
+from dask.distributed import Client, LocalCluster
+
+from rankgrove import Ranker, evaluate, make_web_search, read_data, write_data
+from rankgrove.distributed import (
+    DaskRanker,
+    WorkerLostError,
+    WorkersError,
+    dask_client,
+    dask_worker,
+)
+from rankgrove.errors import DataError, ParameterError
+
+# Workers cannot import the tests: what they are to run is sent to them.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+PARAMETERS = {"n_estimators": 6, "early_stopping_rounds": 5}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Training data in one file and in several, whose borders cut queries, and a validation set."""
+    place = tmp_path_factory.mktemp("data")
+    data, valid = make_web_search(40, 16), make_web_search(20, 16, seed=1)
+    for name in ("all.parquet", "all.csv", "all.txt"):
+        write_data(data, place / name)
+    write_data(valid, place / "valid.parquet")
+    table = pyarrow.parquet.read_table(place / "all.parquet")
+    bounds = [0, 50, 51, 52, 200, data.n_documents]
+    (place / "parts").mkdir()
+    for number, (first, end) in enumerate(pairwise(bounds)):
+        rows = table.slice(first, end - first)
+        pyarrow.parquet.write_table(rows, place / f"parts/{number}.parquet", row_group_size=70)
+    for suffix in ("txt", "csv"):
+        lines = (place / f"all.{suffix}").read_text().splitlines(keepends=True)
+        header = lines[:1] if suffix == "csv" else []
+        lines = lines[len(header) :]
+        for number, (first, end) in enumerate(pairwise(bounds)):
+            text = "".join([*header, *lines[first:end]])
+            (place / f"parts/{number}.{suffix}").write_text(text)
+    return place
+
+
+@pytest.fixture(scope="module")
+def wanted(folder):
+    """The model file of one process."""
+    ranker = Ranker(**PARAMETERS).fit(
+        read_data(folder / "all.parquet"), valid=read_data(folder / "valid.parquet")
+    )
+    return file_of(ranker, folder / "one")
+
+
+def start_cluster(n_workers):
+    return LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0",
+        memory_limit=0, silence_logs=logging.ERROR,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """The cluster of three workers, made on first need, and anew where one does not come back."""
+    started = []
+    yield started
+    for cluster in started:
+        cluster.close()
+
+
+@pytest.fixture
+def whole_client(clusters):
+    """A client of three workers that are all there."""
+    for _ in range(2):
+        if not clusters:
+            clusters.append(start_cluster(3))
+        with Client(clusters[-1]) as client:
+            try:
+                client.wait_for_workers(3, timeout=30)
+            except TimeoutError:
+                clusters.pop().close()
+                continue
+            yield client
+            return
+    pytest.fail("three workers must start")
+
+
+def file_of(ranker, path):
+    ranker.save(path)
+    return path.read_bytes()
+
+
+def fit(folder, client, pattern="parts/*.parquet", **more):
+    options = {**PARAMETERS, **more.pop("parameters", {})}
+    return DaskRanker(**options).fit(
+        folder / pattern, valid=folder / "valid.parquet", client=client, **more
+    )
+
+
+def assert_nothing_is_left(client):
+    """No open port, and no task that runs or waits."""
+
+    def count_ports():
+        from rankgrove.distributed import dask_worker
+
+        return len(dask_worker._ports)
+
+    assert set(client.run(count_ports).values()) == {0}
+    assert not any(client.processing().values())
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 4])
+def test_the_model_file_is_that_of_one_process(n_workers, folder, wanted, tmp_path):
+    with start_cluster(n_workers) as cluster, Client(cluster) as client:
+        ranker = fit(folder, client)
+        assert file_of(ranker, tmp_path / "model") == wanted
+        assert_nothing_is_left(client)
+
+
+@pytest.mark.parametrize("pattern", ["parts/*.csv", "parts/*.txt", "all.txt"])
+def test_text_files_give_the_model_of_one_process(pattern, folder, wanted, whole_client, tmp_path):
+    ranker = DaskRanker(n_estimators=3).fit(str(folder / pattern), client=whole_client)
+    suffix = pattern.rpartition(".")[2]
+    alone = Ranker(n_estimators=3).fit(read_data(folder / f"all.{suffix}"))
+    assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
+
+
+def test_frames_give_the_model_of_one_process_and_are_scored(
+    folder, wanted, whole_client, tmp_path
+):
+    frame = dask.dataframe.read_parquet(folder / "all.parquet").repartition(npartitions=5)
+    valid = dask.dataframe.read_parquet(folder / "valid.parquet")
+    ranker = DaskRanker(**PARAMETERS).fit(frame, valid=valid, client=whole_client)
+    assert file_of(ranker, tmp_path / "model") == wanted
+    data = read_data(folder / "all.parquet")
+    local = ranker.to_local()
+    assert type(local) is Ranker
+    np.testing.assert_array_equal(ranker.predict(frame).compute(), local.predict(data))
+    values = ranker.evaluate(frame, ["ndcg@5", "mrr"], client=whole_client)
+    assert values == dict(evaluate(data, local.predict(data), ["ndcg@5", "mrr"]))
+
+
+def test_rows_of_queries_anywhere_are_brought_together_on_request(folder, whole_client, tmp_path):
+    table = pyarrow.parquet.read_table(folder / "all.parquet")
+    mixed = table.take(np.random.default_rng(0).permutation(len(table)))
+    pyarrow.parquet.write_table(mixed, tmp_path / "mixed.parquet", row_group_size=60)
+    with pytest.raises(DataError, match=r"split_queries='group'"):
+        DaskRanker(n_estimators=3).fit(tmp_path / "mixed.parquet", client=whole_client)
+    ranker = DaskRanker(n_estimators=3).fit(
+        tmp_path / "mixed.parquet", client=whole_client, split_queries="group"
+    )
+    alone = Ranker(n_estimators=3).fit(read_data(tmp_path / "mixed.parquet", split_queries="group"))
+    assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
+
+
+def plant_bomb(place, number):
+    """Have the process of a worker kill itself when it comes to a place for the nth time."""
+    from rankgrove.distributed import dask_worker
+
+    function, calls = getattr(dask_worker, place), []
+
+    def die_in_time(*arguments, **options):
+        calls.append(1)
+        if len(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    setattr(dask_worker, place, die_in_time)
+
+
+# What is called after each tree, and when a set is read.
+TREE, READING = "_check_same", "read_parts"
+
+
+@pytest.mark.parametrize(
+    ("rank", "place", "number"),
+    [(0, TREE, 1), (1, TREE, 1), (0, TREE, 3), (2, TREE, 3), (0, TREE, 6), (1, TREE, 6),
+     (0, READING, 1), (1, READING, 2)],
+)  # fmt: skip
+def test_others_go_on_to_the_same_file_when_a_worker_is_killed(
+    rank, place, number, folder, wanted, whole_client, tmp_path, caplog
+):
+    victim = sorted(whole_client.nthreads())[rank]
+    whole_client.run(plant_bomb, place, number, workers=[victim])
+    with caplog.at_level(logging.WARNING, "rankgrove.distributed"):
+        ranker = fit(folder, whole_client)
+    assert file_of(ranker, tmp_path / "model") == wanted
+    (line,) = [each for each in caplog.messages if "restart 1 of 3" in each]
+    assert victim in line
+    assert_nothing_is_left(whole_client)
+
+
+@pytest.mark.parametrize(("place", "number"), [(TREE, 3), (READING, 1)])
+def test_one_error_names_the_lost_worker_where_no_restart_is_allowed(
+    place, number, folder, whole_client
+):
+    victim = sorted(whole_client.nthreads())[1]
+    whole_client.run(plant_bomb, place, number, workers=[victim])
+    with pytest.raises(WorkerLostError, match=victim) as caught:
+        fit(folder, whole_client, max_restarts=0)
+    assert "max_restarts" in str(caught.value)
+
+
+def test_bad_data_of_one_worker_are_one_error_with_file_and_place(folder, whole_client, tmp_path):
+    for number in range(3):
+        text = (folder / f"parts/{number}.txt").read_text()
+        (tmp_path / f"{number}.txt").write_text(text + ("wurst" if number == 2 else ""))
+    n_lines = len((tmp_path / "2.txt").read_text().splitlines())
+    with pytest.raises(DataError, match=rf"2\.txt:{n_lines}:1: "):
+        DaskRanker(n_estimators=2).fit(tmp_path / "*.txt", client=whole_client)
+    assert_nothing_is_left(whole_client)
+
+
+def test_two_fits_at_once_wait_for_each_other(folder, wanted, whole_client, tmp_path):
+    files, errors = {}, []
+
+    def train(number):
+        try:
+            files[number] = file_of(fit(folder, whole_client), tmp_path / str(number))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=train, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=300)
+    assert errors == []
+    assert files == {0: wanted, 1: wanted}
+
+
+def test_interrupting_keeps_the_trees_so_far(folder, whole_client, tmp_path):
+    def interrupt(run):
+        if run.n_steps == 2:
+            raise KeyboardInterrupt
+
+    ranker = DaskRanker(n_estimators=400)
+    with pytest.raises(KeyboardInterrupt):
+        ranker.fit(folder / "parts/*.parquet", client=whole_client, callbacks=[interrupt])
+    alone = Ranker(n_estimators=400)
+    with pytest.raises(KeyboardInterrupt):
+        alone.fit(read_data(folder / "all.parquet"), callbacks=[interrupt])
+    assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
+
+
+def test_training_goes_on_from_a_checkpoint_to_the_same_file(
+    folder, wanted, whole_client, tmp_path
+):
+    checkpoint = tmp_path / "checkpoint"
+    ranker = fit(
+        folder, whole_client, checkpoint=checkpoint, checkpoint_every=2,
+        callbacks=[lambda run: run.n_steps == 3],
+    )  # fmt: skip
+    assert ranker.model_.n_trees <= 3
+    resumed = fit(folder, whole_client, resume=checkpoint)
+    assert file_of(resumed, tmp_path / "model") == wanted
+
+
+def squared_error(scores, labels, offsets, weights, forces, curvatures):
+    forces[:] = weights * (labels - scores)
+    curvatures[:] = weights
+
+
+def test_a_function_is_sent_to_the_workers(folder, whole_client, tmp_path):
+    options = {"objective": squared_error, "n_estimators": 3}
+    ranker = DaskRanker(**options).fit(folder / "parts/*.parquet", client=whole_client)
+    alone = Ranker(**options).fit(read_data(folder / "all.parquet"))
+    assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
+
+
+def test_a_base_model_gets_more_trees(folder, whole_client, tmp_path):
+    data = read_data(folder / "all.parquet")
+    base = Ranker(n_estimators=2).fit(data)
+    ranker = DaskRanker(n_estimators=2).fit(
+        folder / "parts/*.parquet", client=whole_client, base_model=base
+    )
+    alone = Ranker(n_estimators=2).fit(data, base_model=base)
+    assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
+
+
+def test_another_version_on_a_worker_is_refused(folder, whole_client, monkeypatch):
+    monkeypatch.setattr(dask_worker, "__version__", "99")  # here, not on the workers
+    with pytest.raises(WorkersError, match=r"worker tcp://.* must have rankgrove 99"):
+        fit(folder, whole_client)
+
+
+def test_a_scheduler_that_is_not_there_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(dask_client, "_CONNECTING", 0.5)
+    with pytest.raises(ParameterError, match=r"client must be .*scheduler.*'tcp://127.0.0.1:1'"):
+        fit(folder, "tcp://127.0.0.1:1")
+
+
+def test_what_workers_cannot_do_is_refused_before_anything_is_read():
+    def cannot_be_sent(*_):
+        lock.acquire()
+
+    lock = threading.Lock()
+    refusals = [
+        ({}, {"preferences": [(0, 1)]}, "preferences must be left out over workers"),
+        ({}, {"sample_weight": [1.0]}, "sample_weight must be left out.*weight="),
+        ({}, {"valid": None, "max_restarts": -1}, "max_restarts must be"),
+        ({"objective": cannot_be_sent}, {}, "objective must be something that can be sent"),
+        ({"early_stopping_rounds": 3}, {}, "early_stopping_rounds must have a validation set"),
+        ({}, {"client": 7}, "client must be a dask.distributed.Client"),
+    ]
+    for parameters, options, problem in refusals:
+        with pytest.raises(ParameterError, match=problem):
+            DaskRanker(**parameters).fit("nowhere/*.parquet", **{"client": "tcp://x:1", **options})
+
+
+def test_data_of_one_machine_and_absent_files_are_refused(whole_client):
+    with pytest.raises(ParameterError, match=r"X must be paths of data files.*Ranker"):
+        DaskRanker().fit(np.zeros((3, 2)), client=whole_client)
+    with pytest.raises(DataError, match=r"nowhere/\*.txt: must be a data file.*no such file"):
+        DaskRanker().fit("nowhere/*.txt", client=whole_client)
+
+
+@pytest.mark.parametrize("where", ["scheduler", "local:2"])
+def test_the_command_line_writes_the_file_of_one_process(where, folder, whole_client, tmp_path):
+    address = whole_client.scheduler.address if where == "scheduler" else where
+    command = [sys.executable, "-m", "rankgrove", "train"]
+    options = ["--valid", folder / "valid.parquet", "--n-estimators", "3", "--json"]
+    several = [*command, folder / "parts/*.parquet", *options, "--dask", address]
+    told = subprocess.run(
+        [*several, "-o", tmp_path / "model"], check=True, capture_output=True, text=True
+    )
+    alone = [*command, folder / "all.parquet", *options, "-o", tmp_path / "alone"]
+    told_alone = subprocess.run(alone, check=True, capture_output=True, text=True)
+    assert (tmp_path / "model").read_bytes() == (tmp_path / "alone").read_bytes()
+    summary, wanted_summary = json.loads(told.stdout), json.loads(told_alone.stdout)
+    for name in ("trees", "leaves", "valid", "parameters", "plan"):
+        assert summary[name] == wanted_summary[name]
+    assert summary["train"]["documents"] == wanted_summary["train"]["documents"]
+
+
+def test_the_command_line_refuses_what_workers_cannot_do(folder, tmp_path):
+    def refuse(*options):
+        command = [sys.executable, "-m", "rankgrove", "train", folder / "all.parquet"]
+        command += ["--dask", "tcp://127.0.0.1:1", "-o", tmp_path / "model", *options]
+        result = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert result.returncode != 0
+        return result.stderr
+
+    assert "--objective must be one of trees with --dask" in refuse("--objective", "ranknet")
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("1 0 1\n")
+    assert "--preferences must be used without --dask" in refuse("--preferences", pairs)
