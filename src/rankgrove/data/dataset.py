@@ -83,7 +83,7 @@ class Dataset:
             object.__setattr__(self, "shard", Shard.whole(self.offsets))
         _check_length("query_ids", self.query_ids, n_queries, "query")
         _check_length("weights", self.weights, n_queries, "query")
-        if self.shard.n_documents < 1 or n_queries > n_rows:
+        if self.shard.n_documents < 1:
             raise DataError("a Dataset must have at least one document. Got none.")
         if self.offsets[0] != 0 or self.offsets[-1] != n_rows or np.any(np.diff(self.offsets) < 1):
             raise DataError(
