@@ -1,5 +1,6 @@
 """Dask workers, in processes, train the model of one process to the bit, also if one is killed."""
 
+import _thread
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ pytest.importorskip("dask.distributed")
 import cloudpickle
 import dask.dataframe
 import pyarrow.parquet
-from dask.distributed import Client, LocalCluster
+from dask.distributed import Client, LocalCluster, MultiLock
 
 from rankgrove import Ranker, evaluate, make_web_search, read_data, write_data
 from rankgrove.distributed import (
@@ -243,6 +244,16 @@ def test_two_fits_at_once_wait_for_each_other(folder, wanted, whole_client, tmp_
         thread.join(timeout=300)
     assert errors == []
     assert files == {0: wanted, 1: wanted}
+
+
+def test_interrupting_a_fit_that_waits_leaves_no_lock(folder, wanted, whole_client, tmp_path):
+    names = [f"rankgrove-{worker}" for worker in whole_client.nthreads()]
+    with MultiLock(names=names, client=whole_client):
+        timer = threading.Timer(3.0, _thread.interrupt_main)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            fit(folder, whole_client)
+    assert file_of(fit(folder, whole_client), tmp_path / "model") == wanted
 
 
 def test_interrupting_keeps_the_trees_so_far(folder, whole_client, tmp_path):

@@ -167,14 +167,18 @@ class Cluster:
         """Nobody else trains on these workers meanwhile."""
         names = [f"rankgrove-{worker}" for worker in workers]
         lock = MultiLock(names=names, client=self.client)
-        while not lock.acquire(timeout=_LINE):
-            _logger.warning("waiting for another fit on the same workers to end")
-            lock = MultiLock(names=names, client=self.client)
         try:
+            while not lock.acquire(timeout=_LINE):
+                _logger.warning(
+                    "waiting for another fit on the same workers to end; if its process was "
+                    "killed, restart the cluster"
+                )
+                lock = MultiLock(names=names, client=self.client)
             yield
         finally:
+            # Also of one that Ctrl-C has kept from being acquired: it must not be granted later.
             with suppress(OSError):
-                lock.release()
+                self.client.sync(self.client.scheduler.multi_lock_release, id=lock.id)
 
 
 class Attempt:
