@@ -178,7 +178,8 @@ class Cluster:
         finally:
             # Also of one that Ctrl-C has kept from being acquired: it must not be granted later.
             with suppress(OSError):
-                self.client.sync(self.client.scheduler.multi_lock_release, id=lock.id)
+                scheduler: Any = self.client.scheduler
+                self.client.sync(scheduler.multi_lock_release, id=lock.id)
 
 
 class Attempt:
