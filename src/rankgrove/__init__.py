@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rankgrove._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from rankgrove.boosting.bin_files import bin_files
     from rankgrove.data.dataset import Dataset
     from rankgrove.data.files import read_data, write_data
     from rankgrove.data.frames import from_frame, read_table, to_frame, write_table
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from rankgrove.model.model import Model
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.objectives.check import check_objective
+    from rankgrove.trees.binned_data import BinnedData
 
 __all__ = [
+    "BinnedData",
     "Combination",
     "CombinedModel",
     "Comparison",
@@ -48,6 +51,7 @@ __all__ = [
     "Ranker",
     "ScoringModel",
     "Tuned",
+    "bin_files",
     "check_objective",
     "combine",
     "combine_two",
@@ -71,6 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "boosting.bin_files": ("bin_files",),
     "data.dataset": ("Dataset",),
     "data.files": ("read_data", "write_data"),
     "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
@@ -91,6 +96,7 @@ _HOMES = {
     "model.model": ("Model",),
     "neural.estimators": ("LambdaRank", "RankNet"),
     "objectives.check": ("check_objective",),
+    "trees.binned_data": ("BinnedData",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove.boosting.features import feature_numbers
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset
-from rankgrove.errors import DataError
-from rankgrove.trees.binning import BinnedMatrix, Bins, encode
+from rankgrove.data.dataset import Dataset, with_features
+from rankgrove.data.documents import Documents
+from rankgrove.data.memory import available_memory
+from rankgrove.errors import DataError, parameter, refusal
+from rankgrove.trees.binned_data import BinnedData
+from rankgrove.trees.binning import BinnedMatrix, Bins, encode, padded_width
 from rankgrove.trees.summary import Summary, count_categories, most_frequent
 
 
@@ -36,23 +40,32 @@ class Binned:
     @classmethod
     def make(
         cls,
-        train: Dataset,
-        valid: Mapping[str, Dataset],
+        train: Documents,
+        valid: Mapping[str, Documents],
         parameters: Parameters,
         n_jobs: int | None = None,
     ) -> Binned:
-        """Bin the data as these parameters have it."""
-        categorical = _with_categories(train, categorical_features(train, parameters))
-        bins = Bins.fit(
-            train.features, parameters.max_bins, categorical=categorical,
-            seed=parameters.random_state, n_jobs=n_jobs, shard=train.shard,
-        )  # fmt: skip
+        """Bin the data as these parameters have it; binned data must have been binned so."""
+        if isinstance(train, BinnedData):
+            _check_cutting(train, parameters)
+            bins, matrix = train.bins, train.matrix
+            if not len(matrix.by_feature) and keeps_columns(parameters, train):
+                matrix = matrix.with_columns(n_jobs)
+        else:
+            data = with_features(train, "training")
+            categorical = _with_categories(data, categorical_features(train, parameters))
+            bins = Bins.fit(
+                data.features, parameters.max_bins, categorical=categorical,
+                seed=parameters.random_state, n_jobs=n_jobs, shard=train.shard,
+            )  # fmt: skip
+            by_feature = keeps_columns(parameters, train)
+            matrix = encode(data.features, bins, n_jobs, by_feature=by_feature)
         matrices = {
-            name: encode(data.features, bins, n_jobs)
+            name: _matrix_of(name, data, bins, n_jobs)
             for name, data in valid.items()
             if data is not train
         }
-        return cls(bins, encode(train.features, bins, n_jobs, by_feature=True), matrices)
+        return cls(bins, matrix, matrices)
 
 
 class SharedBins:
@@ -72,14 +85,14 @@ class SharedBins:
     """
 
     def __init__(self) -> None:
-        self._data: list[Dataset] = []
+        self._data: list[Documents] = []
         self._rest: object = None
         self._kept: Binned | None = None
 
     def get(
         self,
-        train: Dataset,
-        valid: Mapping[str, Dataset],
+        train: Documents,
+        valid: Mapping[str, Documents],
         parameters: Parameters,
         n_jobs: int | None = None,
     ) -> Binned:
@@ -87,7 +100,7 @@ class SharedBins:
         p = parameters
         data = [train, *valid.values()]
         categorical = tuple(sorted(categorical_features(train, p)))
-        rest = (list(valid), p.max_bins, categorical, p.random_state)
+        rest = (list(valid), p.max_bins, categorical, p.random_state, p.layout)
         same = list(map(id, data)) == list(map(id, self._data)) and rest == self._rest
         if self._kept is None or not same:
             # The old ones go before the new ones are made: there need not be room for both.
@@ -97,19 +110,70 @@ class SharedBins:
         return self._kept
 
 
-def categorical_features(train: Dataset, parameters: Parameters) -> list[int]:
+def categorical_features(train: Documents, parameters: Parameters) -> list[int]:
     """The numbers of the features that the parameters take as categories."""
     chosen = () if parameters.categorical is None else parameters.categorical
     return feature_numbers("categorical", chosen, train.feature_names)
 
 
-def categories_of(train: Dataset, parameters: Parameters) -> dict[int, tuple[float, ...]]:
+def categories_of(train: Documents, parameters: Parameters) -> dict[int, tuple[float, ...]]:
     """The categories that bins of these data would have."""
-    chosen = sorted(_with_categories(train, categorical_features(train, parameters)))
-    counts = {feature: count_categories(train.features[:, feature]) for feature in chosen}
-    summary = Summary(train.features[:0], np.zeros(train.n_features, dtype=np.bool_), counts)
+    if isinstance(train, BinnedData):
+        return train.bins.categories
+    data = with_features(train, "training")
+    chosen = sorted(_with_categories(data, categorical_features(train, parameters)))
+    counts = {feature: count_categories(data.features[:, feature]) for feature in chosen}
+    summary = Summary(data.features[:0], np.zeros(train.n_features, dtype=np.bool_), counts)
     counts = summary.of_all(train.shard.peers).categories
     return {feature: most_frequent(counts[feature], parameters.max_bins) for feature in chosen}
+
+
+def keeps_columns(parameters: Parameters, train: Documents) -> bool:
+    """Whether codes are to stand feature by feature, too, which is faster and takes as much again.
+
+    By itself where both copies fit into half of the memory.
+    """
+    if parameters.layout != "auto":
+        return parameters.layout == "both"
+    once = train.n_documents * padded_width(train.n_features)
+    there = once if isinstance(train, BinnedData) else 0
+    return 2 * once <= (available_memory() + there) / 2
+
+
+def _check_cutting(train: BinnedData, parameters: Parameters) -> None:
+    """Refuse parameters that would have cut features in another way."""
+    cutting = train.cutting
+    had = [train.feature_names[feature] for feature in cutting.categorical]
+    numbers = sorted(categorical_features(train, parameters))
+    pairs = {
+        "max_bins": (cutting.max_bins, parameters.max_bins),
+        "categorical": (had, [train.feature_names[feature] for feature in numbers]),
+    }
+    for name, (value, got) in pairs.items():
+        if value != got:
+            rule = f"be {value}, as the data were binned with"
+            raise refusal(name, rule, got, advice="pass that, or bin the files anew")
+
+
+def _matrix_of(name: str, data: Documents, bins: Bins, n_jobs: int | None) -> BinnedMatrix:
+    """The codes of a validation set."""
+    if not isinstance(data, BinnedData):
+        return encode(with_features(data, "validation").features, bins, n_jobs)
+    if not bins.same_as(data.bins):
+        raise DataError(
+            f"validation set {name!r} must be binned as the training data. Got other bins: bin it "
+            f"with {parameter('like')}, or give its file as it is."
+        )
+    return data.matrix
+
+
+def refuse_infinite(values: NDArray[np.float32], name: str) -> None:
+    """Refuse infinity among the values of a categorical feature."""
+    if np.isinf(values).any():
+        raise DataError(
+            f"categories must be finite. Got infinity in feature {name!r}: make it a category of "
+            f"its own, or NaN."
+        )
 
 
 def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:
@@ -117,11 +181,7 @@ def _with_categories(train: Dataset, categorical: list[int]) -> list[int]:
     seen = np.zeros(len(categorical), dtype=np.int64)
     for place, feature in enumerate(categorical):
         values = train.features[:, feature]
-        if np.isinf(values).any():
-            raise DataError(
-                f"categories must be finite. Got infinity in feature "
-                f"{train.feature_names[feature]!r}: make it a category of its own, or NaN."
-            )
+        refuse_infinite(values, train.feature_names[feature])
         seen[place] = not np.isnan(values).all()
     train.shard.peers.sum(seen)
     return [feature for place, feature in enumerate(categorical) if seen[place]]

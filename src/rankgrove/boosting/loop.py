@@ -29,7 +29,7 @@ from rankgrove.boosting.sampling import (
     split_seed,
     variance_sizes,
 )
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import ParameterError
 from rankgrove.objectives.base import Forces, Objective
@@ -42,10 +42,10 @@ from rankgrove.trees.quantise import quantise
 Floats = NDArray[np.float64]
 
 # What documents are worth before the first tree.
-StartScores = Callable[[Dataset], Floats]
+StartScores = Callable[[Documents], Floats]
 
 
-def base_scores_of(data: Dataset) -> Floats:
+def base_scores_of(data: Documents) -> Floats:
     """The base scores of data, or 0: an array of its own."""
     return np.zeros(data.n_documents) if data.base_scores is None else data.base_scores.copy()
 
@@ -78,8 +78,8 @@ class Boosting:
 
     def __init__(
         self,
-        train: Dataset,
-        valid: Mapping[str, Dataset],
+        train: Documents,
+        valid: Mapping[str, Documents],
         parameters: Parameters,
         *,
         earlier: Ensemble | None = None,
@@ -347,7 +347,7 @@ class Boosting:
             self._shrink(self.valid[name], self._valid_scores[name], self._offset)
             walk(grown, matrix, values, self._valid_scores[name], self.n_jobs)
 
-    def _shrink(self, data: Dataset, scores: Floats, offset: float) -> None:
+    def _shrink(self, data: Documents, scores: Floats, offset: float) -> None:
         """Shrink what trees have added to the scores; base scores and offset stay."""
         if self._keep == 1:
             return

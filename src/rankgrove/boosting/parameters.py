@@ -344,6 +344,12 @@ class Parameters(TrainingParameters):
         255, "How finely a feature is cut, 2 to 255.", "Missing values have a bin of their own.",
         panel=TREES, least=2, most=255,
     )  # fmt: skip
+    layout: Literal["auto", "both", "rows"] = option(
+        "auto",
+        "Keep codes of features row by row, or also feature by feature: faster, twice the memory.",
+        "auto: both where they fit into half of the memory. The model has the same bits.",
+        panel=TREES,
+    )  # fmt: skip
     split_gain: Literal["newton", "least_squares"] = option(
         "newton", "Weigh documents by their curvature, or count them (MART), to choose splits.",
         panel=TREES,

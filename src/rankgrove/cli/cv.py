@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rankgrove.cli.console import count, make_table, show, show_json
 from rankgrove.cli.evaluate import choose_metrics
-from rankgrove.cli.files import check_outputs, name_files, sizes_of, write_table
+from rankgrove.cli.files import check_outputs, name_files, read_training, sizes_of, write_table
 from rankgrove.cli.interrupts import interrupted, interruptible
 from rankgrove.cli.options import DataFile, Json, Metrics, PerQuery, Preset, Reading, option
 from rankgrove.cli.parameters import gather_parameters, takes_training
 from rankgrove.errors import ParameterError, parameter, unknown_name
 
 if TYPE_CHECKING:
-    from rankgrove.data.dataset import Dataset
+    from rankgrove.data.documents import Documents
     from rankgrove.estimators.base import RankingEstimator
     from rankgrove.experiments.cross_validation import CrossValidation
 
@@ -62,7 +62,7 @@ def _cv(
     rankers = _make_rankers(params or [], parameters, valid_share)
     chosen = choose_metrics(metrics or [], preset)
     with interruptible("before the first fold was done: nothing is known."):
-        read = reading.with_ids(chosen).read(data)
+        read = read_training(data, reading.with_ids(chosen))
         table = cross_validate(
             rankers, read, chosen, folds=folds, valid_share=valid_share, seed=seed,
             n_jobs=reading.n_jobs, verbose=True,
@@ -107,7 +107,7 @@ def _make_rankers(
     return rankers
 
 
-def _summary(path: Path, data: Dataset, table: CrossValidation) -> dict[str, Any]:
+def _summary(path: Path, data: Documents, table: CrossValidation) -> dict[str, Any]:
     return {
         "data": path,
         **sizes_of(data),

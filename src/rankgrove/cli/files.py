@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from rankgrove.errors import DataError, ParameterError, parameter, refusal
 
 if TYPE_CHECKING:
     from rankgrove.data.dataset import Dataset
+    from rankgrove.data.documents import Documents
 
 # What names a feature of the data, in the place of a file of scores.
 COLUMN = "column:"
@@ -76,10 +78,55 @@ def _stem(path: Path) -> str:
     return Path(path.stem).stem if format_and_compression(path)[1] else path.stem
 
 
-def read_with_features_of(train: Dataset, source: Path, path: Path, reading: Reading) -> Dataset:
-    """The data of a file with the features of training data, which `source` has."""
-    from rankgrove.data.files import format_of
+def as_written(path: Path) -> str:
+    """A path as it was given: a URI has two slashes, of which a Path keeps one.
 
+    >>> as_written(Path("s3://bucket/a.parquet")), as_written(Path("file:///a.parquet"))
+    ('s3://bucket/a.parquet', 'file:///a.parquet')
+    """
+    uri = re.match(r"(\w{2,}):/(?=[^/])", str(path))
+    if uri is None:
+        return str(path)
+    return f"{uri[1]}://{'/' if uri[1] == 'file' else ''}{str(path)[uri.end() :]}"
+
+
+def read_training(path: Path, reading: Reading, parameters: Any = None) -> Documents:
+    """The data of a file; in bins where it is a file of them, or where a pattern names several."""
+    from rankgrove.boosting.bin_files import bin_files
+    from rankgrove.data.places import is_pattern
+    from rankgrove.trees.bins_file import is_bins_file, load
+
+    if path.suffix == ".bins" or is_bins_file(path):
+        _refuse_reading(path, reading)
+        return load(path)
+    if not is_pattern(as_written(path)):
+        return reading.read(path)
+    names = ("max_bins", "categorical", "random_state")
+    cut = {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
+    return bin_files(as_written(path), **cut, **reading.chosen)
+
+
+def _refuse_reading(path: Path, reading: Reading) -> None:
+    """Refuse options of reading that binned data have no use for."""
+    given = [name for name in reading.chosen if name != "n_jobs"]
+    if given:
+        raise refusal(given[0], "be left out with binned data", str(path))
+
+
+def read_with_features_of(
+    train: Documents, source: Path, path: Path, reading: Reading
+) -> Documents:
+    """The data of a file with the features of training data, which `source` has."""
+    from rankgrove.boosting.bin_files import bin_files
+    from rankgrove.data.files import format_of
+    from rankgrove.data.places import is_pattern
+    from rankgrove.trees.binned_data import BinnedData
+    from rankgrove.trees.bins_file import is_bins_file, load
+
+    if path.suffix == ".bins" or is_bins_file(path):
+        return load(path)
+    if is_pattern(as_written(path)) and isinstance(train, BinnedData):
+        return bin_files(as_written(path), like=train, **reading.chosen)
     # Of a table the columns of the training data, in their order.
     changes = {} if format_of(path) == "letor" else {"features": train.feature_names}
     data = reading.read(path, **changes)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rankgrove.cli.bin_ import bin
 from rankgrove.cli.combine import combine
 from rankgrove.cli.compare import compare
 from rankgrove.cli.console import BROKEN_PIPE, FAILED, INTERRUPTED, MISUSED, PROGRAM, say
@@ -96,7 +97,7 @@ _COMMANDS = {
     command.__name__: command
     for command in (
         quickstart, inspect, train, tune, cv, score, evaluate, compare, combine, optimality,
-        explain, convert, metrics, objectives, paper, warmup,
+        explain, convert, bin, metrics, objectives, paper, warmup,
     )
 }  # fmt: skip
 app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)

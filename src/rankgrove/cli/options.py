@@ -120,11 +120,16 @@ class Reading:
             raise DataError(
                 f"{path}: must be a data file. Got a model: see it with 'rankgrove inspect'."
             )
+        if path.suffix == ".bins":
+            raise DataError(
+                f"{path}: must be a data file with features. Got binned data, which train, tune "
+                f"and cv take."
+            )
         return read_data(path, **self.chosen | changes)
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The options that are given, as `read_data` takes them."""
+        """The options that are given, as the functions that read take them."""
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:
             options["features"] = self.feature_list

@@ -10,11 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankgrove.cli.console import count, files_table, show, show_json, warn
+from rankgrove.cli.console import count, files_table, say, show, show_json, warn
 from rankgrove.cli.files import (
     check_group,
     check_outputs,
     name_files,
+    read_training,
     read_with_features_of,
     sizes_of,
 )
@@ -25,7 +26,7 @@ from rankgrove.errors import DataError, ParameterError, refusal
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
-    from rankgrove.data.dataset import Dataset
+    from rankgrove.data.documents import Documents
     from rankgrove.distributed.following import SetSize
     from rankgrove.experiments.registry import AnyParameters
     from rankgrove.model.model import Model
@@ -118,7 +119,7 @@ def _train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
         if chosen.early_stopping_rounds is not None and not job.valid:
             rule = "must be used with --valid, the data to watch"
             raise ParameterError(f"--early-stopping-rounds {rule}. Got no --valid.")
-        data: Mapping[str, Dataset | SetSize]
+        data: Mapping[str, Documents | SetSize]
         if job.dask is None:
             sets = data = _read_sets(job, chosen, reading)
             read_in = time.perf_counter() - start
@@ -159,13 +160,13 @@ def _gather(job: Job, options: dict[str, Any]) -> tuple[AnyParameters, Model | N
     return gather_parameters(options, job.params, earlier.parameters if earlier else {}), earlier
 
 
-def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[str, Dataset]:
+def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[str, Documents]:
     """The training data under "", and the validation sets under their names."""
     import numpy as np
 
     from rankgrove.metrics.evaluate import measure_dataset
 
-    train = reading.read(job.train)
+    train = read_training(job.train, reading, parameters)
     data = {"": train}
     for name, path in job.sets.items():
         data[name] = read_with_features_of(train, job.train, path, reading)
@@ -180,7 +181,7 @@ def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[st
 def _run(
     job: Job,
     parameters: AnyParameters,
-    data: dict[str, Dataset],
+    data: dict[str, Documents],
     earlier: Model | None,
     n_jobs: int | None,
 ) -> Outcome:
@@ -192,10 +193,13 @@ def _run(
     called = gather_callbacks([], job.checkpoint, job.checkpoint_every)
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
     sets = {name: part for name, part in data.items() if name}
+    needs = _memory_text(data[""], sets, parameters)
     run = start_run(
         data[""], sets, parameters, base_model=job.base_model, preferences=pairs, n_jobs=n_jobs,
         **({} if earlier is None else {"resume": earlier}),
     )  # fmt: skip
+    if needs:
+        say(needs)
     n_before = run.n_steps
     run.run(called, verbose=True)
     if run.interrupted and run.n_steps == 0:
@@ -226,6 +230,19 @@ def _run_on_dask(
     return run.sizes, Outcome(run, run.make_model(), run.n_before, seconds)
 
 
+def _memory_text(train: Documents, sets: dict[str, Documents], parameters: AnyParameters) -> str:
+    """What training on binned data needs, and what there is."""
+    from rankgrove.boosting.memory import training_memory
+    from rankgrove.boosting.parameters import Parameters
+    from rankgrove.data.memory import available_memory, in_gigabytes
+    from rankgrove.trees.binned_data import BinnedData
+
+    if not isinstance(train, BinnedData) or not isinstance(parameters, Parameters):
+        return ""
+    needed = in_gigabytes(training_memory(train, sets, parameters))
+    return f"training needs about {needed} more, here are {in_gigabytes(available_memory())}."
+
+
 def _save(job: Job, outcome: Outcome) -> None:
     run = outcome.run
     outcome.model.save(job.out)
@@ -250,7 +267,7 @@ def _what_is_kept(job: Job, outcome: Outcome) -> str:
 
 
 def _summary(
-    job: Job, data: Mapping[str, Dataset | SetSize], outcome: Outcome, read_in: float | None
+    job: Job, data: Mapping[str, Documents | SetSize], outcome: Outcome, read_in: float | None
 ) -> dict[str, Any]:
     run, model = outcome.run, outcome.model
     metrics = model.final_metrics()
@@ -282,7 +299,7 @@ def _model_sizes(outcome: Outcome) -> dict[str, Any]:
     return {"kind": "network", "weights": model.n_weights, **epochs}
 
 
-def _show(job: Job, data: Mapping[str, Dataset | SetSize], outcome: Outcome) -> None:
+def _show(job: Job, data: Mapping[str, Documents | SetSize], outcome: Outcome) -> None:
     run, model = outcome.run, outcome.model
     show(files_table({"": job.train, **job.sets}, data, model.final_metrics()), "")
     done, before, kept = run.n_steps, outcome.n_before, model.n_kept_steps

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankgrove.cli.console import count, make_table, show, show_json
-from rankgrove.cli.files import check_group, check_outputs, read_with_features_of
+from rankgrove.cli.files import check_group, check_outputs, read_training, read_with_features_of
 from rankgrove.cli.interrupts import interrupted, interruptible
 from rankgrove.cli.options import Json, Reading, TrainFile, option, takes
 from rankgrove.cli.parameters import gather_parameters, read_object, read_values, takes_training
@@ -18,7 +18,7 @@ from rankgrove.errors import ParameterError
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
-    from rankgrove.data.dataset import Dataset
+    from rankgrove.data.documents import Documents
     from rankgrove.experiments.tune.tune import Tuned
     from rankgrove.training.trainer import Unit
 
@@ -150,12 +150,12 @@ def _held(job: Job, options: dict[str, Any]) -> dict[str, Any]:
     return {name: getattr(parameters, name) for name in sorted(names)}
 
 
-def _run(job: Job, chosen: dict[str, Any], reading: Reading) -> tuple[Dataset, Tuned]:
+def _run(job: Job, chosen: dict[str, Any], reading: Reading) -> tuple[Documents, Tuned]:
     from rankgrove.experiments.tune.studies import import_optuna
     from rankgrove.experiments.tune.tune import tune as search
 
     import_optuna()
-    train, valid = reading.read(job.train), None
+    train, valid = read_training(job.train, reading), None
     if job.valid is not None:
         valid = read_with_features_of(train, job.train, job.valid, reading)
     try:
@@ -172,7 +172,7 @@ def _run(job: Job, chosen: dict[str, Any], reading: Reading) -> tuple[Dataset, T
         raise ParameterError(f"{job.space}: {error}") from None
 
 
-def _train(tuned: Tuned, data: Dataset, model: Path, out: Path, n_jobs: int | None) -> None:
+def _train(tuned: Tuned, data: Documents, model: Path, out: Path, n_jobs: int | None) -> None:
     from rankgrove.experiments.registry import make_estimator
 
     ranker = make_estimator(tuned.best_parameters, n_jobs=n_jobs, verbose=True)

@@ -117,7 +117,7 @@ def build_dataset(
         if role not in columns.roles:
             return None
         column = roles[columns.roles[role]]
-        return _role_ids(column, role) if role in ID_ROLES else _role_floats(column, role)
+        return role_ids(column, role) if role in ID_ROLES else role_floats(column, role)
 
     queries = make_queries(len(roles), values("qid"), options.group, options.split_queries)
     fields = {f"{role}s": values(role) for role in ROLES if role != "qid"}
@@ -191,8 +191,12 @@ def fill_features(
     names: list[str],
     n_rows: int,
     order: NDArray[np.int64] | None,
+    first_row: int = 0,
 ) -> NDArray[np.float32]:
-    """The feature matrix, whose row `i` is row `order[i]` of the blocks."""
+    """The feature matrix, whose row `i` is row `order[i]` of the blocks.
+
+    `first_row` is the number of the first one, for messages.
+    """
     out = np.empty((n_rows, len(names)), dtype=np.float32)
     place = None if order is None else np.argsort(order)
     done = 0
@@ -204,7 +208,12 @@ def fill_features(
         for first in range(done, stop, _TILE_ROWS):
             last = min(first + _TILE_ROWS, stop)
             tile = out[first:last] if place is None else np.empty_like(out[first:last])
-            _store([values[first - done : last - done] for values in columns], tile, names, first)
+            _store(
+                [values[first - done : last - done] for values in columns],
+                tile,
+                names,
+                first_row + first,
+            )
             if place is not None:
                 out[place[first:last]] = tile
         done = stop
@@ -281,30 +290,33 @@ def _as_numbers(column: nw.Series[Any]) -> NDArray[Any]:
     return numbers
 
 
-def _role_floats(column: nw.Series[Any], role: str) -> NDArray[Any]:
+def role_floats(column: nw.Series[Any], role: str, first_row: int = 0) -> NDArray[Any]:
+    """The numbers of a role's column, whose first row has this number."""
     if not _is_numeric(column):
         raise DataError(
             f"the {role} column {column.name!r} must hold numbers. Got {_kind(column)}: convert it."
         )
     source = _as_numbers(column)
     values = np.empty(len(source), dtype=np.float32 if role == "label" else np.float64)
-    _store([source], values[:, np.newaxis], [column.name], 0)
-    _refuse_missing(column, role, np.isnan(values))
+    _store([source], values[:, np.newaxis], [column.name], first_row)
+    _refuse_missing(column, role, np.isnan(values), first_row)
     return values
 
 
-def _role_ids(column: nw.Series[Any], role: str) -> NDArray[Any]:
+def role_ids(column: nw.Series[Any], role: str, first_row: int = 0) -> NDArray[Any]:
     """Ids of the column's own type; strings as a NumPy string array, as from a list."""
-    _refuse_missing(column, role, column.is_null().to_numpy())
+    _refuse_missing(column, role, column.is_null().to_numpy(), first_row)
     values = column.to_numpy()
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         return values.astype(str)
     return as_ids(values, f"the {role} column {column.name!r}")
 
 
-def _refuse_missing(column: nw.Series[Any], role: str, missing: NDArray[np.bool_]) -> None:
+def _refuse_missing(
+    column: nw.Series[Any], role: str, missing: NDArray[np.bool_], first_row: int
+) -> None:
     if missing.any():
         raise DataError(
             f"the {role} column {column.name!r} must have no missing entry. Got one at row "
-            f"{int(missing.argmax())} (rows count from 0): fill or drop that row."
+            f"{first_row + int(missing.argmax())} (rows count from 0): fill or drop that row."
         )

@@ -31,7 +31,7 @@ _LETOR_OPTIONS: tuple[str, ...] = ("index_base", "absent", "n_features", "featur
 _TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header")
 
 # What a table has in columns and LETOR text in files beside it; `read_letor` has an s after each.
-_BESIDE = ("weight", "base_score", "document_weight")
+BESIDE = ("weight", "base_score", "document_weight")
 _NOT_IN_LETOR = {"weights": "query weights", "base_scores": "base scores",
                  "document_weights": "document weights"}  # fmt: skip
 
@@ -59,10 +59,10 @@ def read_data(path: StrPath, **options: Any) -> Dataset:
         for LETOR text each is a file with one number per line, or a suffix as ".init": the file of
         the same name with it added. An option that the format has no use for is an error.
     """
-    if _is_letor(path, options):
-        for option in _BESIDE:
+    if is_letor(path, options):
+        for option in BESIDE:
             if (place := options.pop(option, None)) is not None:
-                options[f"{option}s"] = _numbers_beside(path, option, place)
+                options[f"{option}s"] = numbers_beside(path, option, place)
         return _with_all_document_ids(path, read_letor(path, **options))
     if isinstance(options.get("group"), (str, os.PathLike)):
         options["group"] = read_numbers(options["group"], "the size of a query")
@@ -77,7 +77,7 @@ def write_data(data: Dataset, path: StrPath, **options: Any) -> None:
     `document_ids=False` leaves them out; `n_jobs` is the number of threads; the other options
     are those of `write_letor` or `write_table`, as far as the format has a use for them.
     """
-    if _is_letor(path, options):
+    if is_letor(path, options):
         write_letor(data, path, **options)
         return
     if not options.pop("document_ids", True):
@@ -100,7 +100,7 @@ def losses(data: Dataset, path: StrPath) -> list[str]:
     return lost
 
 
-def _numbers_beside(path: StrPath, option: str, place: StrPath) -> NDArray[np.float64]:
+def numbers_beside(path: StrPath, option: str, place: StrPath) -> NDArray[np.float64]:
     """The numbers that belong to the lines of a LETOR file."""
     name, file = os.fspath(path), os.fspath(place)
     if file.startswith(".") and os.sep not in file:
@@ -178,10 +178,10 @@ def _with_all_document_ids(path: StrPath, data: Dataset) -> Dataset:
     return data
 
 
-def _is_letor(path: StrPath, options: dict[str, Any]) -> bool:
+def is_letor(path: StrPath, options: dict[str, Any]) -> bool:
     """Whether a file is LETOR text; an option that its format has no use for is refused."""
     foreign, place = _LETOR_OPTIONS, "a LETOR file"
-    if is_letor := format_of(path) == "letor":
+    if as_text := format_of(path) == "letor":
         foreign, place = _TABLE_OPTIONS, "a table (.csv, .tsv, .parquet)"
     for name in foreign:
         if options.get(name) is not None:
@@ -189,7 +189,7 @@ def _is_letor(path: StrPath, options: dict[str, Any]) -> bool:
                 f"{parameter(f'{name}=')} must be used with {place} only. Got it with "
                 f"{os.fspath(path)!r}: leave it out."
             )
-    if not is_letor:
+    if not as_text:
         # A table is read by the threads of another library, but a wrong number is still wrong.
         resolve_n_jobs(options.pop("n_jobs", None))
-    return is_letor
+    return as_text

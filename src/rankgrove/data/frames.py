@@ -35,14 +35,14 @@ Backend = Literal["pandas", "polars", "pyarrow"]
 Format = Literal["csv", "tsv", "parquet"]
 
 _BACKENDS = ("pandas", "polars", "pyarrow")
-_SEPARATORS = {"csv": ",", "tsv": "\t"}
-_FORMATS = (*_SEPARATORS, "parquet")
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+_FORMATS = (*SEPARATORS, "parquet")
 
 # What pyarrow takes from each column of a Parquet file at once. With 800,000 rows of 136 features
 # in one row group, its memory peaks at 0.16 GB beside the 0.44 GB of the features. With its own
 # buffers, which hold all bytes of a row group, and the same rows it is 0.38 GB.
-_READ_ROWS = 1 << 14
-_READ_BYTES = 1 << 16
+READ_ROWS = 1 << 14
+PARQUET = {"pre_buffer": False, "buffer_size": 1 << 16, "page_checksum_verification": True}
 
 
 def from_frame(
@@ -172,12 +172,12 @@ def read_table(
     is missing. Parquet knows its types, and is read block by block: there is never a second
     copy of the features in memory.
     """
-    pa = _import_pyarrow("reading CSV and Parquet files")
+    pa = import_pyarrow("reading CSV and Parquet files")
     file = Path(path)
     kind, compression = _format_of(file, format)
     names = (label, qid, weight, base_score, document_id, document_weight)
     options = ColumnOptions(names, group, features, split_queries)
-    with _naming_file(file, kind, pa):
+    with naming_file(file, kind, pa):
         if not file.is_file():
             what = "a directory" if file.is_dir() else "no file there"
             raise DataError(f"must be a {kind} file. Got {what}: check the path.")
@@ -188,7 +188,7 @@ def read_table(
         # It needs pyarrow, which is known to be there by now.
         from rankgrove.data.delimited import DelimitedFile, read_delimited  # noqa: PLC0415
 
-        text = DelimitedFile(file, _SEPARATORS[kind], compression, header)
+        text = DelimitedFile(file, SEPARATORS[kind], compression, header)
         table, columns = read_delimited(text, options)
         return _from_eager(table, columns, options)
 
@@ -213,7 +213,7 @@ def write_table(
     of digits are read back as integers. An existing file is replaced when all is written, and
     stays as it was if anything fails.
     """
-    pa = _import_pyarrow("writing CSV and Parquet files")
+    pa = import_pyarrow("writing CSV and Parquet files")
     file = Path(path)
     kind, _ = _format_of(file, format)
     roles = role_arrays(data, label, qid, weight, base_score, document_id, document_weight)
@@ -235,7 +235,7 @@ def _open_writer(stream: Any, kind: str, schema: Any, header: bool, pa: Any) -> 
     if kind == "parquet":
         # With checksums a damaged page is refused when read, not taken for other numbers.
         return pa.parquet.ParquetWriter(stream, schema, write_page_checksum=True)
-    how = pa.csv.WriteOptions(include_header=header, delimiter=_SEPARATORS[kind])
+    how = pa.csv.WriteOptions(include_header=header, delimiter=SEPARATORS[kind])
     return pa.csv.CSVWriter(stream, schema, write_options=how)
 
 
@@ -266,7 +266,7 @@ def _from_eager(frame: Any, columns: Columns, options: ColumnOptions) -> Dataset
     return build_dataset(table, cut_frame(table, len(columns.features)), columns, options)
 
 
-def _import_pyarrow(purpose: str) -> Any:
+def import_pyarrow(purpose: str) -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415 (optional)
         import pyarrow.csv  # noqa: PLC0415
@@ -291,7 +291,7 @@ def _format_of(path: Path, given: str | None) -> tuple[str, str | None]:
 
 
 @contextmanager
-def _naming_file(path: Path, kind: str, pa: Any) -> Iterator[None]:
+def naming_file(path: Path | str, kind: str, pa: Any) -> Iterator[None]:
     """Turn what goes wrong with the contents of a file into one error that names the file."""
     try:
         yield
@@ -307,13 +307,12 @@ def _naming_file(path: Path, kind: str, pa: Any) -> Iterator[None]:
 def _read_parquet(path: Path, pa: Any, options: ColumnOptions) -> Dataset:
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
-    how = {"pre_buffer": False, "buffer_size": _READ_BYTES, "page_checksum_verification": True}
-    with pa.parquet.ParquetFile(path, **how) as file:
+    with pa.parquet.ParquetFile(path, **PARQUET) as file:
         columns = options.choose(file.schema_arrow.names)
         features = columns.features
         check_numeric(nw.from_native(file.schema_arrow.empty_table()), features)
         roles = file.read(columns=list(columns.roles.values()))
-        step = min(_READ_ROWS, block_rows(len(features)))
+        step = min(READ_ROWS, block_rows(len(features)))
         batches = file.iter_batches(step, columns=features)
         blocks = (nw.from_native(pa.Table.from_batches([batch])) for batch in batches)
         return build_dataset(nw.from_native(roles), blocks, columns, options)

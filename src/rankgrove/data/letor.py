@@ -129,20 +129,20 @@ def _read(
     **beside: ArrayLike | None,
 ) -> Dataset:
     """The Dataset of a text and of what stands beside it, in the order of its lines."""
-    _check_choice("index_base", options.index_base, ("auto", 0, 1))
-    _check_choice("absent", options.absent, tuple(ABSENT))
-    _check_choice("split_queries", options.split_queries, ("error", "group"))
+    check_choice("index_base", options.index_base, ("auto", 0, 1))
+    check_choice("absent", options.absent, tuple(ABSENT))
+    check_choice("split_queries", options.split_queries, ("error", "group"))
     sizes_file = os.fspath(group) if isinstance(group, (str, os.PathLike)) else None
-    sizes = group if sizes_file is None else _read_sizes(sizes_file)
+    sizes = group if sizes_file is None else read_sizes(sizes_file)
     with_qid = 0 if group is not None else -1 if query_file else 1
-    checked = options._replace(n_features=_width(options), n_jobs=resolve_n_jobs(options.n_jobs))
+    checked = options._replace(n_features=width_of(options), n_jobs=resolve_n_jobs(options.n_jobs))
     parsed = LetorReader(source, checked, with_qid).read()
     if parsed.run_ids:
         queries = _queries_of_runs(source.name, parsed, options.split_queries)
     else:
         if sizes is None and query_file is not None:
-            sizes_file, sizes = query_file, _read_sizes(query_file)
-        queries = _queries_of_sizes(sizes, len(parsed.labels), sizes_file)
+            sizes_file, sizes = query_file, read_sizes(query_file)
+        queries = queries_of_sizes(sizes, len(parsed.labels), sizes_file)
     labels, comments = parsed.labels, _as_objects(parsed.comments)
     if queries.order is not None:
         permute_rows(parsed.features, queries.order)
@@ -159,13 +159,13 @@ def _read(
     )
 
 
-def _check_choice(name: str, got: object, choices: tuple[object, ...]) -> None:
+def check_choice(name: str, got: object, choices: tuple[object, ...]) -> None:
     # 0 and 1 are not True and False here.
     if isinstance(got, bool) or got not in choices:
         raise unknown_name(name, str(got), map(str, choices))
 
 
-def _width(options: LetorOptions) -> int | None:
+def width_of(options: LetorOptions) -> int | None:
     """The number of features that was asked for, by number or by names."""
     width: int | None = whole_number("n_features", options.n_features, 1, _MOST_FEATURES, none=True)
     names = options.feature_names
@@ -180,7 +180,7 @@ def file_beside(name: str, suffix: str) -> str | None:
     return next((file for file in (name + suffix, stem + suffix) if os.path.isfile(file)), None)
 
 
-def _read_sizes(name: str) -> NDArray[np.int64]:
+def read_sizes(name: str) -> NDArray[np.int64]:
     """The number of rows of each query, one per line."""
     sizes = []
     for number, line in enumerate(read_all(name).split(b"\n"), start=1):
@@ -194,7 +194,7 @@ def _read_sizes(name: str) -> NDArray[np.int64]:
     return np.array(sizes, dtype=np.int64)
 
 
-def _queries_of_sizes(sizes: Any, n_rows: int, name: str | None) -> Queries:
+def queries_of_sizes(sizes: Any, n_rows: int, name: str | None) -> Queries:
     try:
         return queries_from_sizes(sizes, n_rows)
     except DataError as error:
@@ -203,7 +203,7 @@ def _queries_of_sizes(sizes: Any, n_rows: int, name: str | None) -> Queries:
 
 def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> Queries:
     """The queries by the ids in the text, in which a run is a stretch of equal bytes."""
-    ids = _as_query_ids(parsed.run_ids)
+    ids = as_query_ids(parsed.run_ids)
     changes = np.append(True, ids[1:] != ids[:-1])
     ids, (rows, lines) = ids[changes], parsed.run_starts[changes].T
 
@@ -218,7 +218,7 @@ def _queries_of_runs(name: str, parsed: Parsed, split_queries: SplitQueries) -> 
     return queries_from_runs(ids, rows, len(parsed.labels), on_split)
 
 
-def _as_query_ids(ids: list[bytes]) -> NDArray[Any]:
+def as_query_ids(ids: list[bytes]) -> NDArray[Any]:
     """int64 if all are decimal integers that fit, otherwise strings."""
     if all(map(_INTEGER.fullmatch, ids)):
         try:
@@ -275,8 +275,8 @@ def write_letor(
         For a query id that is empty or has a blank or # in it, a document id with a newline in
         it or blanks around it, and a file that cannot be written.
     """
-    _check_choice("index_base", index_base, (0, 1))
-    _check_choice("absent", absent, tuple(ABSENT))
+    check_choice("index_base", index_base, (0, 1))
+    check_choice("absent", absent, tuple(ABSENT))
     workers = resolve_n_jobs(n_jobs)
     blocks = _Blocks(data, index_base, absent, document_ids)
     with open_for_writing(path) as stream:

@@ -142,6 +142,7 @@ class LetorReader:
         self.probed = self.n_features is not None and with_qid >= 0
         self.in_flight: deque[_Chunk] = deque()
         self.n_rows = self.n_lines = self.n_bytes = 0
+        self.in_blocks = False
         self.end_index = self.base
         self.run_ids: list[bytes] = []
         self.run_starts = [np.empty((0, 2), dtype=np.int64)]
@@ -157,25 +158,65 @@ class LetorReader:
 
     def read(self) -> Parsed:
         """Read the text to its end."""
+        for _ in self._chunks():
+            pass
+        self._refuse_empty(self.n_rows)
+        features, labels = self.rows.finish(self.n_rows, self._width(self.end_index))
+        run_starts = np.concatenate(self.run_starts)
+        return Parsed(features, labels, self.run_ids, run_starts, self.comments)
+
+    def blocks(self, least_rows: int) -> Iterator[Parsed]:
+        """Read the text in blocks of at least so many rows, the last one maybe less.
+
+        A block has the columns that are known by then, `rows.width` of them. Its features stand in
+        memory that the next block uses again.
+        """
+        self.in_blocks, n_all = True, 0
+        for _ in self._chunks():
+            if self.n_rows >= least_rows:
+                n_all += self.n_rows
+                yield self._hand_on()
+        n_all += self.n_rows
+        self._refuse_empty(n_all)
+        if self.n_rows:
+            yield self._hand_on()
+
+    def _hand_on(self) -> Parsed:
+        while self.in_flight:
+            self._finish()
+        n_rows, width = self.n_rows, self.rows.width
+        block = Parsed(
+            self.rows.matrix[: n_rows * width].reshape(n_rows, width),
+            self.rows.labels[:n_rows].copy(),
+            self.run_ids,
+            np.concatenate(self.run_starts),
+            self.comments,
+        )
+        self.n_rows, self.run_ids, self.comments = 0, [], []
+        self.run_starts = [np.empty((0, 2), dtype=np.int64)]
+        return block
+
+    def _chunks(self) -> Iterator[None]:
+        """Have one chunk after the other parsed."""
         try:
             while (piece := self.lines.next_chunk()) is not None:
                 self._begin(_Chunk(*piece, self.n_rows, self.n_lines))
                 while len(self.in_flight) > (self.n_jobs if self.n_jobs > 1 else 0):
                     self._finish()
+                yield
             while self.in_flight:
                 self._finish()
         finally:
             for chunk in self.in_flight:
                 if chunk.future is not None and not chunk.future.cancel():
                     chunk.wait()
-        if self.n_rows == 0:
+
+    def _refuse_empty(self, n_rows: int) -> None:
+        if n_rows == 0:
             raise DataError(
                 f"{self.source.name}: must have at least one line that is neither blank nor a "
                 f"comment. Got none."
             )
-        features, labels = self.rows.finish(self.n_rows, self._width(self.end_index))
-        run_starts = np.concatenate(self.run_starts)
-        return Parsed(features, labels, self.run_ids, run_starts, self.comments)
 
     def _begin(self, chunk: _Chunk) -> None:
         """Find the rows of a chunk their place, and have them parsed."""
@@ -187,7 +228,7 @@ class LetorReader:
         if not self.rows.fits(self.n_rows):
             self._wait()
             expected = 0
-            if self.source.size is not None:
+            if self.source.size is not None and not self.in_blocks:
                 rest = max(0, self.source.size - self.n_bytes)
                 expected = self.n_rows + int(1.02 * rest * chunk.n_rows / chunk.size)
             self.rows.reserve(self.n_rows, expected)

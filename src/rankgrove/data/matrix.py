@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.columns import check_numeric, cut_frame, fill_features
-from rankgrove.data.dataset import Dataset, as_features, as_floats, default_feature_names
+from rankgrove.data.dataset import (
+    Dataset,
+    as_features,
+    as_floats,
+    default_feature_names,
+    with_features,
+)
+from rankgrove.data.documents import Documents
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
@@ -24,7 +31,8 @@ def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
     Data frames go by name, arrays by position, and a Dataset by position with names that must
     not contradict.
     """
-    if isinstance(data, Dataset):
+    if isinstance(data, Documents):
+        data = with_features(data, "features")
         matrix = np.ascontiguousarray(data.features, dtype=np.float32)
     elif isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 2:
         matrix = np.ascontiguousarray(data)
@@ -33,8 +41,8 @@ def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
     else:
         return _from_frame_or_array(data, names)
     _check_width(matrix, names)
-    if isinstance(data, Dataset):
-        _check_names(data.feature_names, tuple(names))
+    if isinstance(data, Documents):
+        check_names(data.feature_names, tuple(names))
     return matrix
 
 
@@ -48,7 +56,7 @@ def base_of(
     if base_scores is None:
         if not needed:
             return None
-        if isinstance(data, Dataset) and data.base_scores is not None:
+        if isinstance(data, Documents) and data.base_scores is not None:
             return data.base_scores
         raise DataError(
             "base_scores must be given to a model that was trained on top of base scores. Got "
@@ -75,7 +83,7 @@ def _check_width(matrix: NDArray[np.float32], names: Sequence[str]) -> None:
         )
 
 
-def _check_names(names: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+def check_names(names: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     """Refuse other names than the model's; default names, f1 to fN, go with any."""
     if names == wanted or default_feature_names(len(names)) in (names, wanted):
         return
@@ -132,9 +140,9 @@ def as_dataset(
     base_scores: ArrayLike | None = None,
     document_weights: ArrayLike | None = None,
     split_queries: SplitQueries = "error",
-) -> Dataset:
+) -> Documents:
     """A Dataset from what scikit-learn users pass."""
-    if isinstance(X, Dataset):
+    if isinstance(X, Documents):
         given = {"y": y, "qid": qid, "group": group, "sample_weight": weights,
                  "base_scores": base_scores, "document_weights": document_weights}  # fmt: skip
         extra = [name for name, value in given.items() if value is not None]
@@ -164,16 +172,16 @@ def as_dataset(
 
 
 def validation_sets(
-    valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None,
+    valid: Documents | Mapping[str, Documents] | Iterable[Documents] | None,
     eval_set: Iterable[tuple[Any, ...]] | None,
-) -> dict[str, Dataset]:
+) -> dict[str, Documents]:
     """Validation sets by name: one without is `valid`, several are numbered from `valid_1`."""
     if valid is not None and eval_set is not None:
         raise ParameterError("validation must be given as valid= or as eval_set=. Got both.")
     for name, given in (("valid", valid), ("eval_set", eval_set)):
-        if given is not None and not isinstance(given, (Dataset, Iterable)):
+        if given is not None and not isinstance(given, (Documents, Iterable)):
             raise ParameterError(f"{name} must be validation sets. Got {type(given).__name__}.")
-    if isinstance(valid, Dataset):
+    if isinstance(valid, Documents):
         return {"valid": valid}
     if isinstance(valid, Mapping):
         sets = dict(valid)
@@ -183,16 +191,16 @@ def validation_sets(
         numbers = range(1, len(several) + 1)
         names = ["valid"] if len(several) == 1 else [f"valid_{number}" for number in numbers]
         sets = dict(zip(names, several, strict=True))
-    wrong = [name for name, data in sets.items() if not isinstance(data, Dataset)]
+    wrong = [name for name, data in sets.items() if not isinstance(data, Documents)]
     if wrong:
         got = type(sets[wrong[0]]).__name__
         raise refusal(f"validation set {wrong[0]!r}", "be a Dataset", got=got)
     return sets
 
 
-def as_validation_set(entry: Any) -> Dataset:
+def as_validation_set(entry: Any) -> Documents:
     """A validation set from (X, y, qid), or (X, y) where X brings its queries."""
-    if isinstance(entry, Dataset):
+    if isinstance(entry, Documents):
         return entry
     if not isinstance(entry, (tuple, list)) or len(entry) not in (2, 3):
         got = f"{type(entry).__name__} as an entry"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.streams import read_all
 from rankgrove.errors import DataError, is_number, is_whole_number
 
@@ -52,11 +52,12 @@ class Preferences:
         )
 
     @classmethod
-    def from_rows(cls, data: Dataset, pairs: Iterable[Sequence[Any]]) -> Preferences:
+    def from_rows(cls, data: Documents, pairs: Iterable[Sequence[Any]]) -> Preferences:
         """From tuples (better, worse), (better, worse, probability) or with a weight besides.
 
         `better` and `worse` are row numbers; probability and weight are 1 if left out.
 
+        >>> from rankgrove import Dataset
         >>> data = Dataset.from_arrays([[0.0], [1.0], [2.0]], [0, 0, 0], group=[3])
         >>> pairs = Preferences.from_rows(data, [(2, 0), (1, 0, 0.8), (1, 2, 1.0, 0.5)])
         >>> pairs.probability.tolist(), pairs.weight.tolist()
@@ -84,7 +85,7 @@ class Preferences:
 
     @classmethod
     def _checked(
-        cls, data: Dataset, pairs: Sequence[Sequence[Any]], names: Sequence[str]
+        cls, data: Documents, pairs: Sequence[Sequence[Any]], names: Sequence[str]
     ) -> Preferences:
         if not pairs:
             raise DataError("preferences must have at least one pair. Got none.")
@@ -100,10 +101,10 @@ class Preferences:
         return made.take(np.argsort(made._queries(data, made.better), kind="stable"))
 
     @staticmethod
-    def _queries(data: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _queries(data: Documents, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(data.offsets, rows, side="right")
 
-    def check(self, data: Dataset, names: Sequence[str] | None = None) -> None:
+    def check(self, data: Documents, names: Sequence[str] | None = None) -> None:
         """Refuse pairs that are none of these data."""
         first, second = self.better, self.worse
         chance, weight = self.probability, self.weight
@@ -127,7 +128,7 @@ class Preferences:
         return len(self.better)
 
 
-def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
+def read_preferences(path: str | PathLike[str], data: Documents) -> Preferences:
     """Read a file of lines `qid better worse [probability [weight]]`.
 
     `better` and `worse` are document ids where the data have some, and otherwise the number of the
@@ -167,7 +168,7 @@ def read_preferences(path: str | PathLike[str], data: Dataset) -> Preferences:
 class _Rows:
     """Finds the row of a document by the words of a file."""
 
-    def __init__(self, data: Dataset) -> None:
+    def __init__(self, data: Documents) -> None:
         self._offsets = data.offsets
         self._queries = {str(query): at for at, query in enumerate(data.query_ids)}
         self._documents: dict[tuple[int, str], int] | None = None

@@ -19,6 +19,7 @@ from dask.distributed import WorkerPlugin, get_worker
 from rankgrove._version import __version__
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.letor_reader import ABSENT
 from rankgrove.distributed.addresses import Listener, listen
 from rankgrove.distributed.failures import StoppedError, WorkersError
@@ -252,7 +253,7 @@ def _train(
     n_jobs: int,
 ) -> list[Step] | None:
     """Grow all trees; the first worker tells of each, and returns all that it has grown."""
-    train = sets.pop("")
+    train: Documents = sets.pop("")
     base, train, valid = apply_base(task.base_model, train, sets)
     run = start_trees(
         train, valid, task.parameters, resume=task.resume,
@@ -279,11 +280,11 @@ def _train(
     return steps if peers.rank == 0 else None
 
 
-def _size(data: Dataset) -> SetSize:
+def _size(data: Documents) -> SetSize:
     return SetSize(data.shard.n_documents, data.shard.n_queries, data.n_features)
 
 
-def _sizes(sets: Mapping[str, Dataset]) -> dict[str, SetSize]:
+def _sizes(sets: Mapping[str, Documents]) -> dict[str, SetSize]:
     return {name: _size(data) for name, data in sets.items()}
 
 

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.dataset import default_feature_names
+from rankgrove.data.documents import Documents
 from rankgrove.data.matrix import as_dataset, validation_sets
 from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
@@ -115,7 +116,7 @@ class RankingEstimator(Estimator):
 
     @abstractmethod
     def _start(
-        self, train: Dataset, valid: Mapping[str, Dataset], parameters: Any, **options: Any
+        self, train: Documents, valid: Mapping[str, Documents], parameters: Any, **options: Any
     ) -> Run:
         """A run of training that has done nothing yet."""
 
@@ -133,7 +134,7 @@ class RankingEstimator(Estimator):
         sample_weight: ArrayLike | None = None,
         base_scores: ArrayLike | None = None,
         split_queries: SplitQueries = "error",
-        valid: Dataset | Mapping[str, Dataset] | Iterable[Dataset] | None = None,
+        valid: Documents | Mapping[str, Documents] | Iterable[Documents] | None = None,
         eval_set: Iterable[tuple[Any, ...]] | None = None,
         callbacks: Iterable[Callback] = (),
         checkpoint: str | PathLike[str] | None = None,
@@ -241,12 +242,12 @@ class RankingEstimator(Estimator):
 
 def _labels_of(X: Any, y: Any, preferences: Any) -> Any:
     """The labels, which preferences may take the place of."""
-    if y is None and preferences is not None and not isinstance(X, Dataset):
+    if y is None and preferences is not None and not isinstance(X, Documents):
         return np.zeros(len(X))
     return y
 
 
-def _pairs_of(train: Dataset, preferences: Any, split_queries: str) -> Preferences | None:
+def _pairs_of(train: Documents, preferences: Any, split_queries: str) -> Preferences | None:
     if preferences is not None and split_queries == "group":
         raise DataError(
             "preferences must name rows that stay where they are. Got split_queries='group', "

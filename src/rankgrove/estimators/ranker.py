@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.estimators.base import RankingEstimator, TreeEstimator
 from rankgrove.estimators.signatures import RankerKeywords
 from rankgrove.model.model import Model
@@ -48,7 +48,7 @@ class Ranker(RankerKeywords, RankingEstimator, TreeEstimator):
     """
 
     def _start(
-        self, train: Dataset, valid: Mapping[str, Dataset], parameters: Any, **options: Any
+        self, train: Documents, valid: Mapping[str, Documents], parameters: Any, **options: Any
     ) -> Run:
         return start_trees(train, valid, parameters, n_jobs=self.n_jobs, **options)
 

@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, check_names, is_number, parameter, refusal
 
 
-def check_dataset(name: str, data: Any, rule: str = "be a Dataset", advice: str = "") -> None:
-    """Refuse what is no Dataset."""
-    if not isinstance(data, Dataset):
+def check_dataset(
+    name: str, data: Any, rule: str = "be a Dataset", advice: str = "", *, binned: bool = False
+) -> None:
+    """Refuse what is no Dataset; `binned` data may do, too."""
+    if not isinstance(data, Documents if binned else Dataset):
         raise refusal(name, rule, got=type(data).__name__, advice=advice)
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.dataset import with_features
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, ParameterError, parameter, refusal, word
 from rankgrove.experiments import tables
 from rankgrove.experiments.checks import check_dataset, check_share
@@ -126,7 +127,7 @@ def _shown(value: float) -> str:
 
 def cross_validate(
     estimators: Any,
-    data: Dataset,
+    data: Documents,
     metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     folds: Any = 5,
@@ -173,7 +174,7 @@ def cross_validate(
     >>> print(table.cells()[0][:4], len(table.fold_means["Ranker"]["ndcg@10"]))
     ['estimator', 'metric', 'mean', 'std.error'] 3
     """
-    check_dataset("data", data)
+    check_dataset("data", data, binned=True)
     chosen = parse_metrics(metrics)
     # What cannot be measured is known before the work.
     measure_dataset(data, np.zeros(data.n_documents), chosen, n_jobs=n_jobs)
@@ -197,7 +198,7 @@ def cross_validate(
 
 
 def _measure(
-    data: Dataset, metrics: Sequence[Metric], scores: dict[str, Floats],
+    data: Documents, metrics: Sequence[Metric], scores: dict[str, Floats],
     fold_of: NDArray[np.int64], whole: list[int], n_folds: int,
 ) -> CrossValidation:  # fmt: skip
     """Measure the queries of the folds that are done."""
@@ -269,7 +270,7 @@ class _Task:
     fold: int
     train: NDArray[np.int64]
     test: NDArray[np.int64]
-    data: Dataset
+    data: Documents
     valid_share: float | None
     seed: int
 
@@ -293,8 +294,9 @@ class _Task:
             estimator.fit(train, **options, callbacks=[stop])
             found = estimator.predict(test)
         else:
-            estimator.fit(train.features, train.labels, **_queries_of(estimator, train), **options)
-            found = _predict(estimator, test.features)
+            rows, held_out = (with_features(part, "estimators").features for part in (train, test))
+            estimator.fit(rows, train.labels, **_queries_of(estimator, train), **options)
+            found = _predict(estimator, held_out)
         scores = np.asarray(found, dtype=np.float64)
         if scores.shape != (test.n_documents,) or np.isnan(scores).any():
             raise DataError(
@@ -305,7 +307,7 @@ class _Task:
         return scores
 
 
-def _queries_of(estimator: Any, train: Dataset) -> dict[str, Any]:
+def _queries_of(estimator: Any, train: Documents) -> dict[str, Any]:
     """The queries and weights, by the names under which `fit` takes them."""
     from sklearn import get_config  # noqa: PLC0415 (a second, for who needs it)
     from sklearn.pipeline import Pipeline  # noqa: PLC0415

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import ParameterError, is_number, refusal, whole_number
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def make_folds(data: Dataset, folds: Any, seed: int = 0) -> list[Fold]:
+def make_folds(data: Documents, folds: Any, seed: int = 0) -> list[Fold]:
     """The numbers of the queries that each fold trains on, and of those that it tests.
 
     >>> from rankgrove import make_web_search
@@ -29,11 +30,12 @@ def make_folds(data: Dataset, folds: Any, seed: int = 0) -> list[Fold]:
         held_out = [np.sort(part) for part in np.array_split(shuffled, folds)]
         return [(np.setdiff1d(np.arange(n_queries), test), test) for test in held_out]
     if hasattr(folds, "split") and not isinstance(folds, str):
+        rows = data.features if isinstance(data, Dataset) else data.labels
         try:
             with warnings.catch_warnings():
                 # One that takes no groups cuts queries in two, and that is refused below.
                 warnings.filterwarnings("ignore", message="The groups parameter is ignored")
-                folds = list(folds.split(data.features, data.labels, groups=data.qid))
+                folds = list(folds.split(rows, data.labels, groups=data.qid))
         except ValueError as error:
             raise refusal("folds", "fit the data", got=str(error).rstrip(".")) from None
     if not isinstance(folds, Iterable) or isinstance(folds, str):
@@ -54,7 +56,7 @@ def make_folds(data: Dataset, folds: Any, seed: int = 0) -> list[Fold]:
     return pairs
 
 
-def _fold_from_rows(data: Dataset, number: int, pair: Any) -> Fold:
+def _fold_from_rows(data: Documents, number: int, pair: Any) -> Fold:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise ParameterError(f"fold {number} must be a pair (train, test) of row numbers.")
     sides = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.training.network_parameters import NetworkParameters
 from rankgrove.training.run import Run
 from rankgrove.training.trainer import TREES, unit_of
@@ -38,7 +38,7 @@ def make_estimator(parameters: dict[str, Any], **more: Any) -> RankingEstimator:
 
 
 def start_run(
-    train: Dataset, valid: Mapping[str, Dataset], parameters: AnyParameters, **options: Any
+    train: Documents, valid: Mapping[str, Documents], parameters: AnyParameters, **options: Any
 ) -> Run:
     """A run of training that has done nothing yet; with options of `start_trees`, or its twin."""
     if isinstance(parameters, Parameters):

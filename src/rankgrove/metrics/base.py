@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_queries
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.queries import offsets_of
 from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
 from rankgrove.metrics.forms import PAIRS, Form, fill_deltas
@@ -102,7 +102,7 @@ class Rankings:
         return found
 
     @classmethod
-    def of_data(cls, data: Dataset, scores: ArrayLike, n_jobs: int | None = None) -> Rankings:
+    def of_data(cls, data: Documents, scores: ArrayLike, n_jobs: int | None = None) -> Rankings:
         """The documents of a data set, ranked by these scores."""
         return cls(
             data.labels, scores, data.offsets, document_ids=data.document_ids,

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit.exact import exact_sums
 from rankgrove._jit.peers import ALONE
-from rankgrove.data.dataset import Dataset, as_floats
+from rankgrove.data.dataset import as_floats
+from rankgrove.data.documents import Documents
 from rankgrove.data.queries import SplitQueries, make_queries
 from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError
@@ -125,7 +126,7 @@ DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
 
 
 def evaluate(
-    data: Dataset | ArrayLike,
+    data: Documents | ArrayLike,
     scores: ArrayLike,
     metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     *,
@@ -169,7 +170,7 @@ def evaluate(
     map     0.7500     0.2500        2        0
     """
     chosen = parse_metrics(metrics, preset=preset)
-    if isinstance(data, Dataset):
+    if isinstance(data, Documents):
         if qid is not None or group is not None:
             raise DataError("qid and group must not be given with a Dataset, which has its own.")
         labels: NDArray[Any] = data.labels
@@ -206,7 +207,7 @@ def evaluate(
 
 
 def measure_dataset(
-    data: Dataset,
+    data: Documents,
     scores: ArrayLike,
     metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
     n_jobs: int | None = None,
@@ -222,7 +223,7 @@ def measure_dataset(
 
 
 def prepare_metrics(
-    data: Dataset, metrics: Sequence[Metric], n_jobs: int | None = None
+    data: Documents, metrics: Sequence[Metric], n_jobs: int | None = None
 ) -> Callable[[ArrayLike], list[float]]:
     """The means of metrics on data whose scores come again and again, as after each tree.
 

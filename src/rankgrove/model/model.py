@@ -12,14 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input
 from rankgrove._version import __version__
-from rankgrove.errors import ParameterError, whole_number
+from rankgrove.data.matrix import base_of, check_names
+from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model import explain
 from rankgrove.model.base import Features, Floats, ScoringModel
 from rankgrove.model.files import AGAIN, TREES, Arrays, History, describe, described, refuse
 from rankgrove.model.importance import tree_importance
 from rankgrove.model.schema import Schema
+from rankgrove.trees.binned_data import BinnedData
 from rankgrove.trees.contributions import contributions
 from rankgrove.trees.ensemble import Ensemble
+from rankgrove.trees.leaves import walk_tree
 from rankgrove.trees.predict import Scorer
 
 # Where the notes of a model say how many of its trees are those of a base model.
@@ -98,6 +101,32 @@ class Model(ScoringModel):
     def _scorer(self) -> Scorer:
         # Threads that come first together may each make one; all are alike, and one stays.
         return Scorer(self.ensemble)
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        n_trees: int | None = None,
+        base_scores: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> Floats:
+        """As that of `ScoringModel`; `BinnedData` are scored by their codes."""
+        if not isinstance(data, BinnedData):
+            return super().predict(data, n_trees=n_trees, base_scores=base_scores, n_jobs=n_jobs)
+        check_names(data.feature_names, self.feature_names)
+        if data.bins.categories != self.schema.categories:
+            raise DataError(
+                "binned data must have the categories of the model. Got others: score the features "
+                "themselves."
+            )
+        needed = self.schema.needs_base_scores
+        base = base_of(data, base_scores, data.n_documents, needed=needed)
+        if n_trees is not None:
+            n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
+        scores = np.zeros(data.n_documents) if base is None else base.copy()
+        for number in range(self.n_trees if n_trees is None else n_trees):
+            walk_tree(self.ensemble.tree(number), data.bins, data.matrix, scores, n_jobs)
+        return scores
 
     def _score(
         self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None

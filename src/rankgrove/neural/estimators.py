@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, ClassVar, Self
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import ParameterError
 from rankgrove.estimators.base import RankingEstimator
 from rankgrove.estimators.signatures import NetworkKeywords
@@ -27,7 +27,7 @@ class _NetworkRanker(NetworkKeywords, RankingEstimator):
         return {"objective": self._objective}
 
     def _start(
-        self, train: Dataset, valid: Mapping[str, Dataset], parameters: Any, **options: Any
+        self, train: Documents, valid: Mapping[str, Documents], parameters: Any, **options: Any
     ) -> Run:
         return start_network(
             train, valid, parameters, module=self.module, n_jobs=self.n_jobs, **options

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.phases import Phases
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.dataset import Dataset, with_features
+from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal
 from rankgrove.model.model import Model
@@ -244,8 +245,8 @@ def _device(name: str) -> torch.device:
 
 
 def start_network(
-    train: Dataset,
-    valid: Mapping[str, Dataset],
+    train: Documents,
+    valid: Mapping[str, Documents],
     parameters: NetworkParameters,
     *,
     base_model: Any = None,
@@ -258,7 +259,9 @@ def start_network(
     """
     base, train, sets = apply_base(base_model, train, valid)
     check_sets(train, sets, parameters)
+    rows = with_features(train, "a network")
+    held_out = {name: with_features(data, "a network") for name, data in sets.items()}
     measures = MetricMeasures(parameters.metrics())
     validation = Validation(sets, measures, parameters.early_stopping_rounds, None, n_jobs)
-    trainer = NetworkTrainer(train, sets, parameters, base=base, n_jobs=n_jobs, **options)
+    trainer = NetworkTrainer(rows, held_out, parameters, base=base, n_jobs=n_jobs, **options)
     return Run(trainer, validation)

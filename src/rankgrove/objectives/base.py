@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, chunk_queries
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
 from rankgrove.metrics.base import Metric
 from rankgrove.rules import check_options
@@ -77,7 +77,7 @@ class ForcesOfPairs(Forces):
         return curvatures
 
 
-def chunks_of(data: Dataset, most_documents: int) -> list[int]:
+def chunks_of(data: Documents, most_documents: int) -> list[int]:
     """The bounds of chunks of queries: of small data 8, so that threads end at about once."""
     step = min(most_documents, data.n_documents // 8 + 1)
     bounds: list[int] = chunk_queries(data.offsets, step).tolist()
@@ -119,7 +119,7 @@ class Objective(ABC):
         return False
 
     @abstractmethod
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         """Check the labels of a data set and get ready to compute forces on it.
 
         Parameters
@@ -132,12 +132,12 @@ class Objective(ABC):
             Of objectives with noise.
         """
 
-    def start_score(self, data: Dataset) -> float:
+    def start_score(self, data: Documents) -> float:
         """The score that all documents start with: where only differences matter, 0."""
         return 0.0
 
 
-def refuse_document_weights(objective: Objective, data: Dataset) -> None:
+def refuse_document_weights(objective: Objective, data: Documents) -> None:
     """Refuse weights of documents where their cost is not a sum over documents or pairs."""
     if data.document_weights is not None:
         raise DataError(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, ParameterError, parameter, refusal
 from rankgrove.objectives.base import Floats, Forces, Objective
 from rankgrove.rules import option
@@ -53,6 +53,7 @@ class FunctionObjective(Objective):
     >>> def squared_error(scores, labels, offsets, weights, forces, curvatures):
     ...     forces[:] = weights * (labels - scores)
     ...     curvatures[:] = weights
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 2, [0, 1], group=[2])
     >>> forces, curvatures = np.empty(2), np.empty(2)
     >>> objective = FunctionObjective(function=squared_error)
@@ -73,12 +74,12 @@ class FunctionObjective(Objective):
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "function": function_name(self.function)}
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         return _FunctionForces(self.function, data)
 
 
 class _FunctionForces(Forces):
-    def __init__(self, function: ForceFunction, data: Dataset) -> None:
+    def __init__(self, function: ForceFunction, data: Documents) -> None:
         self._function, self._data = function, data
         # Copies that may be written: a function that Numba has compiled for plain arrays takes no
         # others.
@@ -118,7 +119,7 @@ class AbsentObjective(Objective):
     def as_json(self) -> dict[str, Any]:
         return dict(self.values)
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         saved = dict(self.values)
         shown = saved.get("function", saved.get("name"))
         raise ParameterError(

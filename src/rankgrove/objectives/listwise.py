@@ -16,7 +16,7 @@ from rankgrove._jit import kernel
 from rankgrove._jit.elementary import exponentials
 from rankgrove._jit.hashing import mix, share_of
 from rankgrove._jit.ranking import longest_query
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
 from rankgrove.objectives.base import LARGEST, Floats, refuse_document_weights
 from rankgrove.objectives.targets import Pulled, Targeted
@@ -154,6 +154,7 @@ class _Listwise(Targeted):
 class QueryRMSE(_Listwise):
     """Squared error up to a constant of each query: force r - z less its mean in the query.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> QueryRMSE().prepare(data).compute(np.array([3.0, 0.0, 0.0]), 0, forces, curvatures)
@@ -190,6 +191,7 @@ class Softmax(_Listwise):
     The labels are not divided by their sum: a query counts as much as its labels sum up to, and
     one without a positive label has no force.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 0], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> Softmax().prepare(data).compute(np.zeros(3), 0, forces, curvatures)
@@ -206,7 +208,7 @@ class Softmax(_Listwise):
     loss: ClassVar[int] = _SOFTMAX
     weighs_targets: ClassVar[bool] = True
 
-    def targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Documents) -> Floats:
         if data.labels.min(initial=0.0) < 0:
             raise DataError(
                 f"labels of softmax must be 0 or more. Got {float(data.labels.min()):g}."
@@ -224,6 +226,7 @@ class Softmax(_Listwise):
 class ListNet(Softmax):
     """Cross-entropy of the softmax of the scores against the softmax of the labels.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 0], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> ListNet().prepare(data).compute(np.zeros(3), 0, forces, curvatures)
@@ -238,7 +241,7 @@ class ListNet(Softmax):
     )
     reference: ClassVar[str] = "Cao et al. 2007, the top-one probabilities"
 
-    def targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Documents) -> Floats:
         labels = data.labels.astype(np.float64)
         starts = data.offsets[:-1]
         powers = np.exp(labels - np.repeat(np.maximum.reduceat(labels, starts), data.group))
@@ -255,6 +258,7 @@ class ListMLE(_Listwise):
     of the query are not drawn, as all their orders together have the chance 1. A query of equal
     labels has no force.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> ListMLE().prepare(data).compute(np.zeros(3), 0, forces, curvatures)
@@ -270,7 +274,7 @@ class ListMLE(_Listwise):
     reference: ClassVar[str] = "Xia et al. 2008, section 4.2"
     loss: ClassVar[int] = _PERMUTATION
 
-    def targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Documents) -> Floats:
         refuse_document_weights(self, data)
         return super().targets(data)
 
@@ -305,7 +309,7 @@ class XENDCG(_Listwise):
     def is_random(self) -> bool:
         return True
 
-    def targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Documents) -> Floats:
         refuse_document_weights(self, data)
         labels = super().targets(data)
         if labels.min(initial=0.0) < 0 or labels.max(initial=0.0) > 1000:

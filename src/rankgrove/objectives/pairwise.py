@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, run_queries
 from rankgrove._jit.elementary import LANES, NOISES
 from rankgrove._jit.hashing import iteration_key
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import refusal
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
@@ -174,7 +174,7 @@ class Pairwise(Objective):
     def _weigh(self, metric: Metric | None, rankings: Rankings) -> Form | None:
         return weigh_pairs(metric, rankings, self.truncation)
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         metric = self._weighs_by
         rankings = Rankings.of_data(data, data.labels, n_jobs)
         form = self._weigh(metric, rankings)
@@ -205,6 +205,7 @@ class _WithoutMetric(Pairwise):
 class RankMART(_WithoutMetric):
     """RankNet on trees: every pair with different labels counts the same.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 2, [0, 1], group=[2])
     >>> forces, curvatures = np.empty(2), np.empty(2)
     >>> RankMART().prepare(data).compute(np.zeros(2), 0, forces, curvatures)
@@ -257,6 +258,7 @@ class LambdaMART(_ByMetric):
 
     >>> [LambdaMART(metric=name).truncation for name in ("ndcg@5", "ndcg@10", "ndcg")]
     [25, None, 30]
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> objective = LambdaMART(metric="ndcg@1", truncation=None, normalise=False)
@@ -385,7 +387,7 @@ class PairForces(ForcesOfPairs):
         self,
         objective: Pairwise,
         form: Form,
-        data: Dataset,
+        data: Documents,
         tie_order: NDArray[np.int64],
         n_jobs: int | None,
         seed: int,

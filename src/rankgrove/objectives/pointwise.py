@@ -15,7 +15,7 @@ from rankgrove._jit import kernel
 from rankgrove._jit.elementary import exponentials, logarithm
 from rankgrove._jit.exact import exact_sums
 from rankgrove._jit.ranking import longest_query
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
 from rankgrove.objectives.base import LARGEST, Floats
 from rankgrove.objectives.targets import Pulled, Targeted
@@ -68,6 +68,7 @@ class _Pointwise(Targeted):
 class Regression(_Pointwise):
     """Squared error of single documents: force r - z, curvature 1.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
     >>> Regression().prepare(data).compute(np.array([1.0, 1.0, 1.0]), 0, forces, curvatures)
@@ -81,7 +82,7 @@ class Regression(_Pointwise):
     reference: ClassVar[str] = "Friedman 2001; Burges 2010, section 5"
     loss: ClassVar[int] = _SQUARES
 
-    def start_score(self, data: Dataset) -> float:
+    def start_score(self, data: Documents) -> float:
         weights = data.cost_weights
         total, summed = _sums(data, weights, weights * self.targets(data))
         return summed / total
@@ -103,6 +104,7 @@ class Logistic(_Pointwise):
         Whether both classes weigh the same in all: documents count n/(2 n+) and n/(2 n-). The
         Newton step of a leaf has these weights above and below.
 
+    >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 4, [0, 1, 0, 0], group=[4])
     >>> forces, curvatures = np.empty(4), np.empty(4)
     >>> Logistic(balanced=True).prepare(data).compute(np.zeros(4), 0, forces, curvatures)
@@ -121,7 +123,7 @@ class Logistic(_Pointwise):
     reference: ClassVar[str] = "Friedman 2001; Burges 2010, sections 6 and 6.1"
     loss: ClassVar[int] = _TWO_CLASSES
 
-    def targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Documents) -> Floats:
         positive = _two_classes(data)
         if not self.balanced:
             return np.where(positive, 1.0, -1.0)
@@ -130,7 +132,7 @@ class Logistic(_Pointwise):
         one, other = max(one, 1e-300), max(other, 1e-300)
         return np.asarray(np.where(positive, half / one, -half / other))
 
-    def start_score(self, data: Dataset) -> float:
+    def start_score(self, data: Documents) -> float:
         weights = np.abs(self.targets(data)) * data.cost_weights
         positive = _two_classes(data)
         one, other = _sums_of_classes(data, weights, positive)
@@ -141,19 +143,19 @@ class Logistic(_Pointwise):
         return np.asarray(pulled.weights * np.abs(pulled.targets) * np.logaddexp(0, -away))
 
 
-def _sums(data: Dataset, *columns: Floats) -> list[float]:
+def _sums(data: Documents, *columns: Floats) -> list[float]:
     """The sums of numbers, one per document, over all workers."""
     return exact_sums(columns, data.shard.n_documents, 1, data.shard.peers)
 
 
 def _sums_of_classes(
-    data: Dataset, weights: Floats, positive: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    data: Documents, weights: Floats, positive: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> list[float]:
     """The weights of the documents of class 1, and of the others."""
     return _sums(data, np.where(positive, weights, 0.0), np.where(positive, 0.0, weights))
 
 
-def _two_classes(data: Dataset) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _two_classes(data: Documents) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     lower = -1 if data.shard.any(data.labels.min(initial=0.0) == -1) else 0
     other = data.labels[(data.labels != lower) & (data.labels != 1)]
     if len(other):

@@ -21,7 +21,7 @@ import numpy as np
 
 from rankgrove._jit import as_input, kernel, run_queries
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import refusal
 from rankgrove.metrics.base import Rankings
@@ -84,7 +84,7 @@ class PreferenceForces(ForcesOfPairs):
     """RankMART or LambdaMART on explicit pairs."""
 
     def __init__(
-        self, objective: Pairwise, data: Dataset, preferences: Preferences, n_jobs: int | None
+        self, objective: Pairwise, data: Documents, preferences: Preferences, n_jobs: int | None
     ) -> None:
         discounts, depth = np.zeros(0), int(data.group.max())
         if objective.truncation is not None:
@@ -139,7 +139,7 @@ class PreferenceForces(ForcesOfPairs):
 
 
 def prepare_preferences(
-    objective: Objective, data: Dataset, preferences: Preferences, n_jobs: int | None = None
+    objective: Objective, data: Documents, preferences: Preferences, n_jobs: int | None = None
 ) -> Forces:
     """The forces of preferences, for the objectives that can take them."""
     if (

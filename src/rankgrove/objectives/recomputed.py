@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, compile_swaps, run_chunks
 from rankgrove._jit.elementary import NOISES, draw_noise
 from rankgrove._jit.hashing import iteration_key
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.custom import Custom
 from rankgrove.objectives.base import Floats, ForcesOfPairs, Leaves
@@ -37,7 +37,7 @@ class RecomputedForces(ForcesOfPairs):
         self,
         objective: Pairwise,
         metric: Metric,
-        data: Dataset,
+        data: Documents,
         tie_order: NDArray[np.int64],
         n_jobs: int | None,
         seed: int,

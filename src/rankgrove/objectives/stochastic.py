@@ -28,7 +28,7 @@ from rankgrove._jit import as_input, kernel, run_chunks, run_queries
 from rankgrove._jit.elementary import GAUSSIAN, LANES, draw_noise, split_power, sum_lanes
 from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, Form, neighbour_factors
 from rankgrove.metrics.spec import parse_metric
@@ -288,7 +288,7 @@ class StochasticRank(Objective):
     def is_random(self) -> bool:
         return True
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         refuse_document_weights(self, data)
         rankings = Rankings.of_data(data, data.labels, n_jobs)
         form = weigh_pairs(parse_metric(self.metric), rankings, None)
@@ -299,7 +299,7 @@ class StochasticRank(Objective):
 
 class _SampledForces(Forces):
     def __init__(
-        self, objective: StochasticRank, form: Form, data: Dataset, n_jobs: int | None, seed: int
+        self, objective: StochasticRank, form: Form, data: Documents, n_jobs: int | None, seed: int
     ) -> None:
         self._inputs = (
             as_input(form.values, np.float64),
@@ -336,7 +336,7 @@ class _RecomputedSamples(Forces):
     """
 
     def __init__(
-        self, objective: StochasticRank, data: Dataset, n_jobs: int | None, seed: int
+        self, objective: StochasticRank, data: Documents, n_jobs: int | None, seed: int
     ) -> None:
         self._objective, self._data = objective, data
         self._metric = parse_metric(objective.metric)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, run_queries
 from rankgrove._jit.hashing import iteration_key
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.objectives.base import Floats, Forces, Objective, chunks_of
 
 _CHUNK_DOCUMENTS = 1 << 14
@@ -43,7 +43,7 @@ class Targeted(Objective):
     # Whether weights of documents multiply the targets, and not the forces.
     weighs_targets: ClassVar[bool] = False
 
-    def targets(self, data: Dataset) -> Floats:
+    def targets(self, data: Documents) -> Floats:
         """What the forces pull towards, one per document."""
         return data.labels.astype(np.float64)
 
@@ -56,12 +56,12 @@ class Targeted(Objective):
         """The part of each document in the cost of its query; None where there is no cost."""
         return None
 
-    def prepare(self, data: Dataset, n_jobs: int | None = None, seed: int = 0) -> Forces:
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         return _TargetForces(self, data, n_jobs, seed)
 
 
 class _TargetForces(Forces):
-    def __init__(self, objective: Targeted, data: Dataset, n_jobs: int | None, seed: int) -> None:
+    def __init__(self, objective: Targeted, data: Documents, n_jobs: int | None, seed: int) -> None:
         self._objective, self._n_jobs, self._seed = objective, n_jobs, seed
         weights, targets = data.document_weights, objective.targets(data)
         self._weighs_forces = weights is not None and not objective.weighs_targets

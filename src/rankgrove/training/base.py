@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rankgrove.boosting.binned import categories_of
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.dataset import with_features
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, refusal
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
@@ -24,8 +25,8 @@ BaseModel = Model | str | PathLike[str] | Callable[[Any], Any]
 
 
 def apply_base(
-    base_model: Any, train: Dataset, valid: Mapping[str, Dataset]
-) -> tuple[Model | None, Dataset, dict[str, Dataset]]:
+    base_model: Any, train: Documents, valid: Mapping[str, Documents]
+) -> tuple[Model | None, Documents, dict[str, Documents]]:
     """The trees to build on; or none, and the data with the scores of anything else.
 
     Parameters
@@ -56,12 +57,13 @@ def apply_base(
     return None, _with_scores(function, train), scored
 
 
-def _with_scores(function: Callable[[Any], Any], data: Dataset) -> Dataset:
+def _with_scores(function: Callable[[Any], Any], data: Documents) -> Documents:
     """The data with what a function gives for their features as base scores."""
     if data.base_scores is not None:
         raise DataError("base scores must come from the data or from base_model. Got both.")
+    features = with_features(data, "a base model that is a function").features
     # A worker may have no row, of which no function needs to know.
-    result = function(data.features) if data.n_documents else np.empty(0)
+    result = function(features) if data.n_documents else np.empty(0)
     try:
         scores: NDArray[np.float64] = np.asarray(result, dtype=np.float64)
         got = f"an array of shape {scores.shape}"
@@ -72,10 +74,10 @@ def _with_scores(function: Callable[[Any], Any], data: Dataset) -> Dataset:
             f"base_model must give one finite score for each of {data.n_documents} documents. Got "
             f"{got}."
         )
-    return replace(data, base_scores=scores)
+    return replace(with_features(data, "a base model"), base_scores=scores)
 
 
-def check_categories(base: Model, train: Dataset, parameters: Parameters) -> None:
+def check_categories(base: Model, train: Documents, parameters: Parameters) -> None:
     """Refuse a base model that codes categories in another way than trees on these data would."""
     schema = Schema(base.feature_names, categories_of(train, parameters))
     if base.schema.categories != schema.categories:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from rankgrove.boosting.loop import Boosting
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.checksum import checksum_of_array, checksum_of_features
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.checksum import checksum_of_array
+from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal, whole_number
 from rankgrove.model.model import Model
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rankgrove.training.trainer import Unit
 
 # What may differ when training goes on.
-_FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds"}
+_FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds", "layout"}
 
 # Where a model notes what data it was trained on; and where it did when that was made from bins.
 DATA_CHECKSUM, _OF_BINS = "data_checksum", "data_fingerprint"
@@ -78,8 +78,8 @@ def load_checkpoint(resume: Any) -> Model | None:
 
 def check_resumable(
     earlier: Model,
-    train: Dataset,
-    valid: Mapping[str, Dataset],
+    train: Documents,
+    valid: Mapping[str, Documents],
     parameters: Parameters,
     checksum: int,
 ) -> None:
@@ -121,7 +121,7 @@ def check_resumable(
 
 
 def check_same_validation(
-    earlier: Model, valid: Mapping[str, Dataset], validation: Validation, n_jobs: int | None
+    earlier: Model, valid: Mapping[str, Documents], validation: Validation, n_jobs: int | None
 ) -> None:
     """Refuse validation sets that a checkpoint would not have had its last values on."""
     if earlier.n_own_trees == 0:
@@ -133,18 +133,18 @@ def check_same_validation(
         )
 
 
-def score_with(model: Model, data: Dataset, n_jobs: int | None) -> NDArray[np.float64]:
+def score_with(model: Model, data: Documents, n_jobs: int | None) -> NDArray[np.float64]:
     """What a model adds to the base scores of data, if they have any: where training goes on."""
     return model.predict(data, base_scores=data.base_scores, n_jobs=n_jobs)
 
 
-def data_checksum(train: Dataset, preferences: Preferences | None, n_jobs: int | None) -> int:
+def data_checksum(train: Documents, preferences: Preferences | None, n_jobs: int | None) -> int:
     """A number that differs, as good as always, for other training data of all workers."""
     shard, rows = train.shard, train.shard.row_numbers
     by_row = (train.labels, train.base_scores, train.document_weights)
     by_query = (train.group, train.weights)
     arrays = [*((array, rows) for array in by_row), *((array, shard.numbers) for array in by_query)]
-    total = checksum_of_features(train.features, rows, n_jobs)
+    total = train.features_checksum(n_jobs)
     for tag, (array, numbers) in enumerate(arrays):
         if array is not None:
             total += checksum_of_array(array, numbers, tag)
@@ -166,11 +166,11 @@ def check_same_bins(earlier: Model, trainer: Boosting) -> None:
         raise DataError(f"{_OTHER_DATA} training data.")
 
 
-def _arrays_of(train: Dataset) -> list[Any]:
+def _arrays_of(train: Documents) -> list[Any]:
     return [train.labels, train.offsets, train.weights, train.base_scores]
 
 
-def _checksum(arrays: list[Any], train: Dataset, preferences: Preferences | None) -> int:
+def _checksum(arrays: list[Any], train: Documents, preferences: Preferences | None) -> int:
     number = zlib.crc32("\n".join(train.feature_names).encode())
     if preferences is not None:
         arrays = [*arrays, *preferences.arrays]

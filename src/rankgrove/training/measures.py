@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import prepare_metrics
 
@@ -36,7 +36,7 @@ class Measures(Protocol):
     names: list[str]
     higher_is_better: bool
 
-    def prepare(self, set_name: str, data: Dataset, n_jobs: int | None) -> Prepared:
+    def prepare(self, set_name: str, data: Documents, n_jobs: int | None) -> Prepared:
         """The measures of a validation set for scores that come again and again."""
 
 
@@ -56,7 +56,7 @@ class MetricMeasures:
         self._metrics = {str(metric): metric for metric in metrics}
         self.names = list(self._metrics)
 
-    def prepare(self, set_name: str, data: Dataset, n_jobs: int | None) -> Prepared:
+    def prepare(self, set_name: str, data: Documents, n_jobs: int | None) -> Prepared:
         return prepare_metrics(data, list(self._metrics.values()), n_jobs)
 
 
@@ -75,6 +75,6 @@ class LossMeasure:
     ) -> None:
         self.names, self._function, self._targets = [name], function, targets
 
-    def prepare(self, set_name: str, data: Dataset, n_jobs: int | None) -> Prepared:
+    def prepare(self, set_name: str, data: Documents, n_jobs: int | None) -> Prepared:
         targets = self._targets[set_name]
         return lambda scores: [float(self._function(targets, scores))]

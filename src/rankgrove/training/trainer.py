@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from rankgrove.boosting.parameters import Plan
 from rankgrove.boosting.phases import Phases
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
 from rankgrove.training.measures import Floats
 from rankgrove.training.network_parameters import FORCES_OF
@@ -92,9 +92,13 @@ class Trainer(Protocol):
 
     unit: Unit
     parameters: Any
-    train: Dataset
-    valid: dict[str, Dataset]
     phases: Phases
+
+    @property
+    def train(self) -> Documents: ...
+
+    @property
+    def valid(self) -> Mapping[str, Documents]: ...
 
     @property
     def plan(self) -> Plan: ...

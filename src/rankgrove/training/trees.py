@@ -7,8 +7,10 @@ from typing import Any
 
 from rankgrove.boosting.binned import SharedBins
 from rankgrove.boosting.loop import Boosting, base_scores_of
+from rankgrove.boosting.memory import MEMORY_ADVICE, training_memory
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
+from rankgrove.data.memory import available_memory, check_memory
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import refusal
 from rankgrove.model.model import N_BASE_TREES, Model
@@ -27,6 +29,7 @@ from rankgrove.training.measures import Measures, MetricMeasures
 from rankgrove.training.run import Run
 from rankgrove.training.trainer import PLAN, TREES
 from rankgrove.training.validation import History, Validation, check_sets
+from rankgrove.trees.binned_data import BinnedData
 
 
 class TreeTrainer(Boosting):
@@ -57,8 +60,8 @@ class TreeTrainer(Boosting):
 
 
 def start_trees(
-    train: Dataset,
-    valid: Mapping[str, Dataset],
+    train: Documents,
+    valid: Mapping[str, Documents],
     parameters: Parameters,
     *,
     resume: Any = None,
@@ -97,6 +100,9 @@ def start_trees(
     )  # fmt: skip
     if earlier is not None:
         check_same_validation(earlier, sets, validation, n_jobs)
+    if isinstance(train, BinnedData):
+        needed = training_memory(train, sets, parameters)
+        check_memory(needed, available_memory(), MEMORY_ADVICE)
     before = base or earlier
     trainer = TreeTrainer(
         train, sets, parameters, earlier=None if before is None else before.ensemble,

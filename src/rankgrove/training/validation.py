@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, refusal
 from rankgrove.training.measures import Floats, Measures
 
@@ -27,7 +27,7 @@ class Validation:
 
     def __init__(
         self,
-        sets: Mapping[str, Dataset],
+        sets: Mapping[str, Documents],
         measures: Measures,
         rounds: int | None,
         history: History | None = None,
@@ -83,7 +83,7 @@ class Validation:
         )
 
 
-def check_sets(train: Dataset, valid: Mapping[str, Dataset], parameters: Any) -> None:
+def check_sets(train: Documents, valid: Mapping[str, Documents], parameters: Any) -> None:
     """Refuse validation sets that do not go with the training data, or to stop early without."""
     needs = {
         "early_stopping_rounds": parameters.early_stopping_rounds is not None,
@@ -107,7 +107,7 @@ def check_sets(train: Dataset, valid: Mapping[str, Dataset], parameters: Any) ->
             )
 
 
-def features_rule(train: Dataset, names: tuple[str, ...]) -> str:
+def features_rule(train: Documents, names: tuple[str, ...]) -> str:
     """The end of a message about features that are not those of the training data."""
     pairs = zip(train.feature_names, names, strict=False)
     differing = next((pair for pair in pairs if pair[0] != pair[1]), None)

@@ -16,7 +16,7 @@ of their own, for a second scan or for 255 bins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,17 @@ class Bins:
     kinds: NDArray[np.int64]
     categories: dict[int, tuple[float, ...]]
 
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """The features in the order of their places in a binned matrix."""
+        return np.lexsort((np.arange(len(self.n_bins)), -self.n_bins, -self.kinds))
+
+    def same_as(self, other: Bins) -> bool:
+        """Whether codes by these bins mean what codes by the other ones do."""
+        names = ("edges", "n_bins", "kinds")
+        same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+        return self is other or (self.categories == other.categories and all(same))
+
     @classmethod
     def fit(
         cls, features: NDArray[np.float32], max_bins: int = MAX_BINS, *,
@@ -267,6 +278,40 @@ class BinnedMatrix:
     def n_blocks(self) -> int:
         return int(self.codes.shape[1]) // BLOCK
 
+    @classmethod
+    def of(
+        cls, codes: NDArray[np.uint8], bins: Bins, by_feature: NDArray[np.uint8] | None = None
+    ) -> BinnedMatrix:
+        """The matrix of codes by these bins, transposed or not."""
+        order = bins.order
+        n_features = len(order)
+        placed = np.full(codes.shape[1], -1, dtype=np.int64)
+        placed[:n_features] = order
+        slots = np.empty(n_features, dtype=np.int64)
+        slots[order] = np.arange(n_features)
+        per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]
+        none = np.empty((0, len(codes)), dtype=np.uint8)
+        return cls(
+            codes=as_input(codes, np.uint8),
+            by_feature=as_input(none if by_feature is None else by_feature, np.uint8),
+            slots=slots,
+            features=placed,
+            block_bins=np.array([bins.n_bins[part].max() for part in per_block], dtype=np.int64),
+            block_kinds=np.array([bins.kinds[part].max() for part in per_block], dtype=np.int64),
+        )
+
+    def with_columns(self, n_jobs: int | None = None) -> BinnedMatrix:
+        """The same with its codes transposed, too."""
+        n_rows, width = self.codes.shape
+        turned = np.empty((width, n_rows), dtype=np.uint8)
+
+        def task(chunk: int) -> None:
+            rows = slice(chunk * _CHUNK_ROWS, (chunk + 1) * _CHUNK_ROWS)
+            turned[:, rows] = self.codes[rows].T
+
+        run_chunks(task, -(-n_rows // _CHUNK_ROWS), n_jobs)
+        return replace(self, by_feature=as_input(turned, np.uint8))
+
 
 def encode(
     features: NDArray[np.float32],
@@ -279,38 +324,47 @@ def encode(
 
     With `by_feature`, also transposed, as growing trees needs them.
     """
-    n_rows, n_features = features.shape
-    order = np.lexsort((np.arange(n_features), -bins.n_bins, -bins.kinds))
-    n_blocks = -(-n_features // BLOCK)
-    placed = np.full(n_blocks * BLOCK, -1, dtype=np.int64)
-    placed[:n_features] = order
-    slots = np.empty(n_features, dtype=np.int64)
-    slots[order] = np.arange(n_features)
-    codes = np.zeros((n_rows, n_blocks * BLOCK), dtype=np.uint8)
-    transposed = np.empty((n_blocks * BLOCK if by_feature else 0, n_rows), dtype=np.uint8)
-    values = as_input(features, np.float32)
-    edges = as_input(bins.edges, np.float32)
-    chunks = -(-n_rows // _CHUNK_ROWS)
+    n_rows = len(features)
+    codes = np.zeros((n_rows, padded_width(len(bins.n_bins))), dtype=np.uint8)
+    transposed = np.empty((codes.shape[1] if by_feature else 0, n_rows), dtype=np.uint8)
+    encode_into(codes, features, bins, n_jobs, transposed)
+    return BinnedMatrix.of(codes, bins, transposed)
 
-    columns = as_input(order, np.int64)
+
+def padded_width(n_features: int) -> int:
+    """The bytes that the codes of a row take: whole blocks.
+
+    >>> padded_width(136)
+    144
+    """
+    return -(-n_features // BLOCK) * BLOCK
+
+
+def encode_into(
+    codes: NDArray[np.uint8],
+    features: NDArray[np.float32],
+    bins: Bins,
+    n_jobs: int | None = None,
+    by_feature: NDArray[np.uint8] | None = None,
+) -> None:
+    """Write the codes of rows, the places of the last block that have no feature left as they are.
+
+    `by_feature` gets them transposed, unless it has no rows.
+    """
+    n_rows, order = len(features), bins.order
+    transposed = np.empty((0, n_rows), dtype=np.uint8) if by_feature is None else by_feature
+    values = as_input(features, np.float32)
+    edges, columns = as_input(bins.edges, np.float32), as_input(order, np.int64)
 
     def task(chunk: int) -> None:
         first = chunk * _CHUNK_ROWS
         last = min(first + _CHUNK_ROWS, n_rows)
         encode_rows(values, first, last, columns, edges, codes, transposed)
 
-    run_chunks(task, chunks, n_jobs)
+    run_chunks(task, -(-n_rows // _CHUNK_ROWS), n_jobs)
     for feature, categories in bins.categories.items():
         found = category_codes(features[:, feature], categories)
-        codes[:, slots[feature]] = np.where(found < 0, MISSING_CODE, found)
-        if by_feature:
-            transposed[slots[feature]] = codes[:, slots[feature]]
-    per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]
-    return BinnedMatrix(
-        codes=as_input(codes, np.uint8),
-        by_feature=as_input(transposed, np.uint8),
-        slots=slots,
-        features=placed,
-        block_bins=np.array([bins.n_bins[part].max() for part in per_block], dtype=np.int64),
-        block_kinds=np.array([bins.kinds[part].max() for part in per_block], dtype=np.int64),
-    )
+        slot = int(np.flatnonzero(order == feature)[0])
+        codes[:, slot] = np.where(found < 0, MISSING_CODE, found)
+        if len(transposed):
+            transposed[slot] = codes[:, slot]

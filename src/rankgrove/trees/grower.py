@@ -183,7 +183,10 @@ class Grower:
             spare=np.empty(matrix.n_rows, dtype=np.int32),
             allowed=as_input([], np.bool_),
             rules=as_input([], np.float64),
-            columns=as_input(matrix.by_feature, np.uint8),
+            # Without a copy by feature, columns are read where they stand.
+            columns=as_input(matrix.by_feature, np.uint8)
+            if len(matrix.by_feature)
+            else matrix.codes.T,
             words=as_input(matrix.codes.view(np.uint64).reshape(-1), np.uint64),
             histograms=np.empty((n_histograms, *block), dtype=np.int64),
             partials=np.empty((n_jobs - 1, *block), dtype=np.int64),

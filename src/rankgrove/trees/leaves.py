@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
 from rankgrove._jit.exact import scales_of
 from rankgrove._jit.peers import ALONE, Peers
+from rankgrove.errors import DataError
 from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Tree
 from rankgrove.trees.grower import GrownTree
@@ -95,8 +96,53 @@ def walk(
     n_jobs: int | None = None,
 ) -> None:
     """Add to the scores of all rows of a matrix the values of the leaves they reach."""
-    places, tables = as_input(grown.places, np.int64), as_input(grown.tables, np.uint8)
-    left, right = as_input(grown.left, np.int32), as_input(grown.right, np.int32)
+    _walk(grown, grown.places, grown.tables, matrix, values, scores, n_jobs)
+
+
+def walk_tree(
+    tree: Tree, bins: Bins, matrix: BinnedMatrix, scores: Floats, n_jobs: int | None = None
+) -> None:
+    """Add to the scores of all rows of a matrix what a tree of any data gives them.
+
+    Its thresholds must be edges of the bins.
+    """
+    tables = _tables_of(tree, bins)
+    _walk(tree, matrix.slots[tree.feature], tables, matrix, tree.value, scores, n_jobs)
+
+
+def _tables_of(tree: Tree, bins: Bins) -> NDArray[np.uint8]:
+    """For each split, which codes go left."""
+    tables = np.zeros((len(tree.feature), 256), dtype=np.uint8)
+    for split, (feature, threshold) in enumerate(zip(tree.feature, tree.threshold, strict=True)):
+        chosen = tree.category_set[split]
+        if chosen != NO_SET:
+            words = tree.category_sets[chosen][:, np.newaxis] >> np.arange(32, dtype=np.uint32)
+            tables[split] = (words & np.uint32(1)).reshape(-1)
+        else:
+            edges = bins.edges[feature, : bins.n_bins[feature] - 1]
+            at = len(edges) if threshold == np.inf else int(np.searchsorted(edges, threshold))
+            if threshold != np.inf and (at == len(edges) or edges[at] != threshold):
+                raise DataError(
+                    f"a model must split binned data between their bins. Got {threshold:g} as a "
+                    f"threshold of feature {feature + 1}, which is no edge of a bin: score the "
+                    f"features themselves, or use a model that was trained with these bins."
+                )
+            tables[split, : at + 1 if threshold != np.inf else 255] = 1
+    tables[:, 255] = tree.missing_left
+    return tables
+
+
+def _walk(
+    tree: GrownTree | Tree,
+    places: NDArray[np.int64],
+    tables: NDArray[np.uint8],
+    matrix: BinnedMatrix,
+    values: Floats,
+    scores: Floats,
+    n_jobs: int | None,
+) -> None:
+    places, tables = as_input(places, np.int64), as_input(tables, np.uint8)
+    left, right = as_input(tree.left, np.int32), as_input(tree.right, np.int32)
     values = as_input(values, np.float64)
     n_rows = matrix.n_rows
 

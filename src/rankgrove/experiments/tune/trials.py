@@ -12,7 +12,7 @@ import numpy as np
 
 from rankgrove.boosting.binned import SharedBins
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.frames import Backend, make_frame
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments import tables
@@ -156,18 +156,18 @@ class Part:
         What the queries that validation counts weigh in all: the part's share in the mean.
     """
 
-    train: Dataset
-    valid: Dataset
+    train: Documents
+    valid: Documents
     weight: float
     bins: SharedBins
 
 
 def make_parts(
-    train: Dataset, valid: Dataset | None, folds: int | None, metric: Metric, seed: int
+    train: Documents, valid: Documents | None, folds: int | None, metric: Metric, seed: int
 ) -> list[Part]:
     """The training data with the validation set, or the folds of the training data."""
     if valid is not None:
-        pairs: list[tuple[str, Dataset, Dataset]] = [("the validation set", train, valid)]
+        pairs: list[tuple[str, Documents, Documents]] = [("the validation set", train, valid)]
     else:
         found = train.folds(5 if folds is None else folds, seed=seed)
         pairs = [(f"fold {number}", *pair) for number, pair in enumerate(found, start=1)]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rankgrove._version import __version__
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.dataset import with_features
+from rankgrove.data.documents import Documents
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, MissingExtraError, ParameterError, refusal, whole_number
 from rankgrove.experiments.checks import check_dataset, check_one_of
@@ -43,6 +44,7 @@ from rankgrove.objectives.base import Objective
 from rankgrove.rules import AUTO, Auto, is_auto
 from rankgrove.training.checkpoints import gather_callbacks
 from rankgrove.training.trainer import EPOCHS, TREES, Unit, unit_of
+from rankgrove.trees.binned_data import BinnedData
 
 if TYPE_CHECKING:
     from rankgrove.experiments.registry import AnyParameters
@@ -86,7 +88,7 @@ class Tuned:
         with open_for_writing(path) as stream:
             stream.write((json.dumps(chosen, indent=2) + "\n").encode())
 
-    def fit(self, train: Dataset, **options: Any) -> Any:
+    def fit(self, train: Documents, **options: Any) -> Any:
         """A Ranker, RankNet or LambdaRank with the best parameters, trained.
 
         `options` are those of its `fit`.
@@ -105,8 +107,8 @@ class Tuned:
 
 
 def tune(
-    train: Dataset,
-    valid: Dataset | None = None,
+    train: Documents,
+    valid: Documents | None = None,
     *,
     objective: str | Objective = AUTO,
     metric: str | Metric = AUTO,
@@ -301,7 +303,7 @@ def _make_space(
 
 
 def _about(
-    protocol: Protocol, train: Dataset, valid: Dataset | None, n_parts: int
+    protocol: Protocol, train: Documents, valid: Documents | None, n_parts: int
 ) -> dict[str, Any]:
     """What a study is about, as JSON: what must not change while it lasts."""
     everything = protocol.base.as_json()
@@ -334,10 +336,15 @@ def _about(
     }
 
 
-def _fingerprint(data: Dataset) -> str:
+def _fingerprint(data: Documents) -> str:
     """Other data have, as good as always, another one."""
     digest = hashlib.blake2b("\n".join(data.feature_names).encode(), digest_size=8)
-    arrays = [data.features, data.labels, data.offsets, data.weights, data.base_scores]
+    arrays: list[Any]
+    if isinstance(data, BinnedData):
+        arrays = [data.matrix.codes, data.bins.edges]
+    else:
+        arrays = [with_features(data, "tune").features]
+    arrays += [data.labels, data.offsets, data.weights, data.base_scores]
     # Studies of data without any know nothing of these.
     arrays += [] if data.document_weights is None else [data.document_weights]
     for array in arrays:
@@ -348,9 +355,9 @@ def _fingerprint(data: Dataset) -> str:
 
 
 def _check_data(train: Any, valid: Any, folds: Any) -> None:
-    check_dataset("train", train)
+    check_dataset("train", train, binned=True)
     if valid is not None:
-        check_dataset("valid", valid)
+        check_dataset("valid", valid, binned=True)
         if folds is not None:
             raise ParameterError("validation must be by valid= or by folds=. Got both.")
     whole_number("folds", folds, 2, train.n_queries, none=True)

@@ -1,0 +1,287 @@
+"""What data larger than memory take: the peak of each tool, in a process of its own.
+
+The rows stand in parts of Parquet and of NumPy files. Each tool bins them and grows some trees; the
+peak is that of anonymous memory above what the tool has after its imports and a first fit, which
+loads kernels: files that are mapped are not counted, for none of the tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import THREADS, limit_threads, report, table
+
+limit_threads()
+
+import numpy as np  # noqa: E402 (the thread limits must be set before)
+
+COMMAND = "python -m benchmarks.memory"
+PACKAGES = ("numpy", "numba", "pyarrow", "lightgbm", "xgboost")
+PART_ROWS, QUERY_ROWS, LEAVES = 50_000, 100, 63
+# What the peak may be above the codes: a share of them, and a number of bytes.
+SHARE, MORE = 0.2, 300e6
+# How many times the data are larger than the memory of the last run.
+TIMES = 4
+# Below, the rows that quantiles are found from are too large a part of all rows to try it.
+FEWEST_LIMITED = 1_500_000
+
+TOOLS = {
+    "both": "Rankgrove from files, both layouts",
+    "rows": "Rankgrove from files, rows only",
+    "mapped": "Rankgrove from a .bins file, rows only",
+    "memory": "Rankgrove in memory",
+    "xgboost": "XGBoost ExtMemQuantileDMatrix",
+    "lightgbm": "LightGBM Sequence",
+}
+
+
+def make_parts(folder: Path, n_rows: int, n_features: int) -> None:
+    """Write the rows as NumPy arrays and as Parquet."""
+    from rankgrove import Dataset, write_data
+
+    for number, first in enumerate(range(0, n_rows, PART_ROWS)):
+        rng = np.random.default_rng(number)
+        n = min(PART_ROWS, n_rows - first)
+        features = rng.standard_normal((n, n_features), dtype=np.float32)
+        signal = features[:, :8].sum(axis=1) + 3 * rng.standard_normal(n)
+        labels = np.digitize(signal, [0, 3, 6, 9]).astype(np.float32)
+        ids = (first + np.arange(n)) // QUERY_ROWS
+        np.save(folder / f"x{number:04d}.npy", features)
+        np.save(folder / f"y{number:04d}.npy", labels)
+        part = Dataset.from_arrays(features, labels, qid=ids)
+        write_data(part, folder / f"part-{number:04d}.parquet")
+
+
+class Watch:
+    """The most anonymous memory since `start`, looked at every 5 ms."""
+
+    def __init__(self) -> None:
+        self.base = self.peak = 0
+
+    def start(self) -> None:
+        self.base = self.peak = _anonymous()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self.peak = max(self.peak, _anonymous())
+            time.sleep(0.005)
+
+
+def _anonymous() -> int:
+    return _status("RssAnon")
+
+
+def _status(name: str) -> int:
+    text = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.search(rf"{name}:\s+(\d+) kB", text)[1]) * 1024  # type: ignore[index]
+
+
+def run_rankgrove(tool: str, folder: Path, n_trees: int, watch: Watch) -> Callable[[], Any]:
+    from rankgrove import BinnedData, Dataset, Ranker, bin_files, make_web_search, write_data
+
+    layout = "both" if tool in ("both", "memory") else "rows"
+    how: dict[str, Any] = {"n_jobs": THREADS, "max_leaves": LEAVES, "layout": layout}
+    with tempfile.TemporaryDirectory() as small:
+        # The kernels of reading, binning and growing, loaded on few rows.
+        write_data(make_web_search(30, 20), Path(small, "a.parquet"))
+        few = bin_files(Path(small, "a.parquet"), n_jobs=THREADS)
+        Ranker("lambdamart", n_estimators=2, **how).fit(few)
+    watch.start()
+
+    def run() -> Any:
+        data: Any
+        if tool == "memory":
+            features = np.concatenate(list(_arrays(folder, "x")))
+            labels = np.concatenate(list(_arrays(folder, "y")))
+            ids = np.arange(len(labels)) // QUERY_ROWS
+            data = Dataset.from_arrays(features, labels, qid=ids)
+            del features
+        elif tool == "mapped":
+            bin_files(folder / "part-*.parquet", out=folder / "train.bins", n_jobs=THREADS)
+            data = BinnedData.load(folder / "train.bins")
+        else:
+            data = bin_files(folder / "part-*.parquet", n_jobs=THREADS)
+        return Ranker("lambdamart", n_estimators=n_trees, **how).fit(data)
+
+    return run
+
+
+def _arrays(folder: Path, name: str) -> Iterator[np.ndarray]:
+    return (np.load(path) for path in sorted(folder.glob(f"{name}*.npy")))
+
+
+def run_lightgbm(folder: Path, n_trees: int, watch: Watch) -> Callable[[], Any]:
+    import lightgbm
+
+    class Part(lightgbm.Sequence):
+        batch_size = 4096
+
+        def __init__(self, path: Path) -> None:
+            self.rows = np.load(path, mmap_mode="r")
+
+        def __getitem__(self, at: Any) -> np.ndarray:
+            return np.asarray(self.rows[at], dtype=np.float64)
+
+        def __len__(self) -> int:
+            return len(self.rows)
+
+    watch.start()
+
+    def run() -> Any:
+        labels = np.concatenate(list(_arrays(folder, "y")))
+        sizes = np.bincount(np.arange(len(labels)) // QUERY_ROWS)
+        options = {"objective": "lambdarank", "num_leaves": LEAVES, "verbose": -1,
+                   "num_threads": THREADS, "force_row_wise": True}  # fmt: skip
+        parts = [Part(path) for path in sorted(folder.glob("x*.npy"))]
+        data = lightgbm.Dataset(parts, labels, group=sizes, params=options, free_raw_data=True)
+        return lightgbm.train(options, data, n_trees)
+
+    return run
+
+
+def run_xgboost(folder: Path, n_trees: int, watch: Watch) -> Callable[[], Any]:
+    import xgboost
+
+    class Parts(xgboost.DataIter):
+        def __init__(self) -> None:
+            self.number = self.row = 0
+            self.files = sorted(folder.glob("x*.npy"))
+            super().__init__(cache_prefix=str(folder / "cache"))
+
+        def next(self, take: Callable[..., None]) -> bool:
+            if self.number == len(self.files):
+                return False
+            rows = np.load(self.files[self.number])
+            labels = np.load(folder / self.files[self.number].name.replace("x", "y"))
+            ids = (self.row + np.arange(len(rows))) // QUERY_ROWS
+            take(data=rows, label=labels, qid=ids)
+            self.number, self.row = self.number + 1, self.row + len(rows)
+            return True
+
+        def reset(self) -> None:
+            self.number = self.row = 0
+
+    watch.start()
+
+    def run() -> Any:
+        data = xgboost.ExtMemQuantileDMatrix(Parts(), max_bin=256, nthread=THREADS)
+        options = {
+            "objective": "rank:ndcg", "max_leaves": LEAVES, "max_depth": 0,
+            "grow_policy": "lossguide", "nthread": THREADS, "tree_method": "hist",
+        }  # fmt: skip
+        return xgboost.train(options, data, n_trees)
+
+    return run
+
+
+def measure(tool: str, folder: Path, n_trees: int, limit: int) -> None:
+    """Run a tool and print what it took, as JSON; with a limit of its memory in bytes, if not 0."""
+    watch = Watch()
+    peers = {"lightgbm": run_lightgbm, "xgboost": run_xgboost}
+    if tool in peers:
+        run = peers[tool](folder, n_trees, watch)
+    else:
+        run = run_rankgrove(tool, folder, n_trees, watch)
+    if limit:
+        import resource
+
+        most = _status("VmData") + limit
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    start = time.perf_counter()
+    run()
+    seconds = time.perf_counter() - start
+    print(json.dumps({"peak": watch.peak - watch.base, "base": watch.base, "seconds": seconds}))
+
+
+def call(tool: str, folder: Path, n_trees: int, limit: int = 0) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.memory", "--tool", tool, "--folder", str(folder),
+               "--trees", str(n_trees), "--limit", str(limit)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{tool} failed:\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def claims(peaks: dict[str, float], codes: int) -> list[str]:
+    """Each claim with what was found."""
+    both = peaks["both"]
+    most = codes * (2 + SHARE) + MORE
+    one = codes * (1 + SHARE) + MORE
+    return [
+        f"both layouts, at most twice the codes + 20 % + 300 MB ({most / 1e6:,.0f} MB): "
+        f"{both / 1e6:,.0f} MB, {'holds' if both <= most else 'DOES NOT HOLD'}",
+        f"rows only, at most the codes + 20 % + 300 MB ({one / 1e6:,.0f} MB): "
+        f"{peaks['rows'] / 1e6:,.0f} MB, {'holds' if peaks['rows'] <= one else 'DOES NOT HOLD'}",
+        *(
+            f"rows only, at most {share:.2f} of {TOOLS[peer]}: "
+            f"{peaks['rows'] / peaks[peer]:.2f}, "
+            f"{'holds' if peaks['rows'] <= share * peaks[peer] else 'DOES NOT HOLD'}"
+            for peer, share in (("xgboost", 2 / 3), ("lightgbm", 1 / 2))
+        ),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--features", type=int, default=220)
+    parser.add_argument("--trees", type=int, default=10)
+    parser.add_argument("--tool", choices=TOOLS, help="run this one here, and print JSON")
+    parser.add_argument("--folder", type=Path, help="where the parts are; by default made anew")
+    parser.add_argument("--limit", type=int, default=0, help="bytes of memory of its own")
+    parser.add_argument("--dry", action="store_true", help="print, and leave RESULTS.md as it is")
+    chosen = parser.parse_args()
+    if chosen.tool:
+        measure(chosen.tool, chosen.folder, chosen.trees, chosen.limit)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        body = compare(Path(folder), chosen.rows, chosen.features, chosen.trees)
+    if chosen.dry:
+        print(body)
+    else:
+        command = f"{COMMAND} --rows {chosen.rows} --features {chosen.features}"
+        report("memory", "Data larger than memory", command, PACKAGES, body)
+
+
+def compare(folder: Path, n_rows: int, n_features: int, n_trees: int) -> str:
+    make_parts(folder, n_rows, n_features)
+    numbers, codes = 4 * n_rows * n_features, n_rows * (-(-n_features // 16) * 16)
+    found = {tool: call(tool, folder, n_trees) for tool in TOOLS}
+    rows = [
+        (TOOLS[tool], f"{f['peak'] / 1e6:,.0f}", f"{f['peak'] / numbers:.2f}",
+         f"{f['peak'] / codes:.2f}", f"{f['seconds']:.0f}")
+        for tool, f in found.items()
+    ]  # fmt: skip
+    peaks = {tool: f["peak"] for tool, f in found.items()}
+    lines = "\n".join(f"- {claim}" for claim in claims(peaks, codes))
+    parts = [
+        f"{n_rows:,} rows x {n_features} features, {numbers / 1e6:,.0f} MB as float32, "
+        f"{codes / 1e6:,.0f} MB as codes; {n_trees} trees of {LEAVES} leaves, {THREADS} threads.",
+        table(("tool", "peak, MB", "/ float32", "/ codes", "seconds"), rows),
+        f"Claims:\n\n{lines}",
+    ]
+    if n_rows >= FEWEST_LIMITED:
+        limit = numbers // TIMES
+        limited = call("mapped", folder, n_trees, limit)
+        parts.append(
+            f"With memory of its own limited to {limit / 1e6:,.0f} MB beyond what a loaded process "
+            f"has (RLIMIT_DATA), a {TIMES}th of the data, binning to a file and training on it end "
+            f"well, at {limited['peak'] / 1e6:,.0f} MB, in {limited['seconds']:.0f} s."
+        )
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""What training on binned data takes of memory, by the formula of docs/large-data.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankgrove.boosting.binned import keeps_columns
+from rankgrove.boosting.parameters import Parameters
+from rankgrove.data.documents import Documents
+from rankgrove.trees.binned_data import BinnedData
+from rankgrove.trees.binning import BLOCK, padded_width
+
+# Scores, forces, curvatures, packed sums, row numbers, and what a step needs for a while.
+ROW_BYTES = 72
+# Scores and rankings of a document of a validation set.
+_VALID_BYTES = 24
+# Sums of a histogram: 256 codes of 16 features.
+_BLOCK_BYTES = 256 * BLOCK * 8
+
+MEMORY_ADVICE = (
+    "use a machine with more memory, layout='rows' if it is not in use, or fewer rows: take some "
+    "of the queries"
+)
+
+
+def training_memory(
+    train: BinnedData, valid: Mapping[str, Documents], parameters: Parameters
+) -> int:
+    """The bytes that training takes besides what the data have in memory already."""
+    width, n_rows = padded_width(train.n_features), train.n_documents
+    copies = int(train.in_file) + int(keeps_columns(parameters, train))
+    n_leaves = parameters.resolve(train.shard.n_documents).trees.max_leaves
+    kept = min(n_leaves, n_rows // 512 + 1) + 2
+    needed = n_rows * (copies * width + ROW_BYTES) + kept * (width // BLOCK) * _BLOCK_BYTES
+    for data in valid.values():
+        codes = 0 if isinstance(data, BinnedData) and not data.in_file else width
+        needed += data.n_documents * (codes + _VALID_BYTES)
+    return needed

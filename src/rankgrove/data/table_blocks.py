@@ -1,0 +1,197 @@
+"""Parquet, CSV and TSV files, many of them, read block by block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove.data.blocks import Block
+from rankgrove.data.columns import (
+    ROLES,
+    ColumnOptions,
+    Columns,
+    block_rows,
+    check_numeric,
+    fill_features,
+    role_floats,
+    role_ids,
+)
+from rankgrove.data.files import is_letor
+from rankgrove.data.frames import PARQUET, READ_ROWS, SEPARATORS, import_pyarrow, naming_file
+from rankgrove.data.places import Place
+from rankgrove.data.streams import format_and_compression
+from rankgrove.errors import DataError
+
+_DEFAULTS = {"label": "label", "qid": "qid"}
+
+
+class TableSource:
+    """Tables of the same columns, one below the other. The first file says which there are."""
+
+    def __init__(
+        self, kind: str, places: list[Place], block_rows: int | None, options: dict[str, Any]
+    ) -> None:
+        self.places, self._kind, self._block_rows = places, kind, block_rows
+        self._pa = import_pyarrow("reading CSV and Parquet files")
+        is_letor(places[0].path, options)
+        self._header = options.pop("header", True)
+        names = tuple({**_DEFAULTS, **options}.get(role) for role in ROLES)
+        if options.get("group") is not None:
+            raise DataError(
+                "tables must have a column of query ids to be read in blocks. Got the sizes of "
+                "queries: add a column qid."
+            )
+        chosen = ColumnOptions(names, None, options.get("features"), "error")
+        self._types: dict[int, tuple[dict[str, Any], bool]] = {}
+        self._columns: Columns | None = None
+        for number in range(len(places)):
+            with self._naming(number):
+                self._check(chosen, self._names(number))
+        self.n_rows = [self._count(number) for number in range(len(places))]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(self._chosen.features)
+
+    @property
+    def _chosen(self) -> Columns:
+        if self._columns is None:
+            raise DataError("columns must be known. Got none.")
+        return self._columns
+
+    def learn(self) -> None:
+        """There is nothing to learn: a table names its columns."""
+
+    def more_fields(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def join_ids(self, parts: list[Any]) -> NDArray[Any]:
+        ids: NDArray[Any] = np.concatenate(parts)
+        if self._kind == "parquet":
+            return ids
+        from rankgrove.data.delimited import plain_ids_of  # noqa: PLC0415 (needs pyarrow)
+
+        plain = plain_ids_of(self._pa.array(ids, self._pa.string()))
+        if plain.null_count:
+            raise DataError("the qid column must have no missing entry. Got an empty one.")
+        values: NDArray[Any] = plain.to_numpy(zero_copy_only=False)
+        return values if values.dtype.kind == "i" else values.astype(str)
+
+    def read(self, number: int, with_roles: bool) -> Iterator[Block]:
+        import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
+
+        columns = self._chosen
+        wanted = columns.names if with_roles else columns.features
+        step = self._block_rows or min(READ_ROWS, block_rows(len(columns.features)))
+        first = 0
+        with self._naming(number):
+            for batch in self._batches(number, wanted, step):
+                for start in range(0, len(batch), step):
+                    part = batch.slice(start, step)
+                    table = nw.from_native(self._pa.Table.from_batches([part]))
+                    yield self._block(table, first, with_roles)
+                    first += len(part)
+
+    def _block(self, table: Any, first: int, with_roles: bool) -> Block:
+        columns = self._chosen
+        features = fill_features([table], columns.features, len(table), None, first)
+        none = np.empty(0, dtype=np.int64)
+        if not with_roles:
+            return Block(features, {}, none, none)
+        fields = {
+            f"{role}s": role_floats(table[name], role, first)
+            for role, name in columns.roles.items()
+            if role != "qid"
+        }
+        ids = role_ids(table[columns.roles["qid"]], "qid", first)
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        return Block(features, fields, ids[starts], starts)
+
+    def _check(self, chosen: ColumnOptions, names: list[str]) -> None:
+        """Take the columns of the first file, and refuse others in those that follow."""
+        columns = chosen.choose(names)
+        if "qid" not in columns.roles:
+            raise DataError("must have a column of query ids. Got none: name it as qid.")
+        if self._columns is None:
+            self._columns = columns
+        elif set(columns.features) != set(self._columns.features):
+            odd = set(columns.features) ^ set(self._columns.features)
+            raise DataError(
+                f"must have the features of {self.places[0].name}. Got a difference: {min(odd)!r}."
+            )
+
+    def _naming(self, number: int) -> Any:
+        return naming_file(self.places[number].name, self._kind, self._pa)
+
+    def _open(self, number: int) -> Any:
+        place = self.places[number]
+        if place.filesystem is None and not os.path.isfile(place.path):
+            raise DataError("must be a file. Got no file there: check the path.")
+        if self._kind == "parquet":
+            return self._pa.parquet.ParquetFile(place.path, filesystem=place.filesystem, **PARQUET)
+        from rankgrove.data.delimited import DelimitedFile  # noqa: PLC0415 (needs pyarrow)
+
+        if place.filesystem is not None:
+            raise DataError("must be a file of this machine. Got a URI: write it as Parquet.")
+        compression = format_and_compression(place.path)[1]
+        return DelimitedFile(Path(place.path), SEPARATORS[self._kind], compression, self._header)
+
+    def _names(self, number: int) -> list[str]:
+        if self._kind != "parquet":
+            names: list[str] = self._open(number).names
+            return names
+        with self._open(number) as file:
+            import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
+
+            schema = file.schema_arrow
+            if self._columns is not None:
+                known = [name for name in self._columns.features if name in schema.names]
+                check_numeric(nw.from_native(schema.empty_table()), known)
+            return list(schema.names)
+
+    def _count(self, number: int) -> int:
+        with self._naming(number):
+            if self._kind == "parquet":
+                with self._open(number) as file:
+                    return int(file.metadata.num_rows)
+            return self._look_through(number)
+
+    def _batches(self, number: int, wanted: list[str], step: int) -> Iterator[Any]:
+        if self._kind == "parquet":
+            with self._open(number) as file:
+                yield from file.iter_batches(step, columns=wanted)
+            return
+        from rankgrove.data.delimited import refuse_overflow  # noqa: PLC0415 (needs pyarrow)
+
+        pa, text, first = self._pa, self._open(number), 0
+        types, line_breaks = self._types[number]
+        for batch in text.batches(wanted, {name: types[name] for name in wanted}, line_breaks):
+            refuse_overflow(text, pa.Table.from_batches([batch]), first)
+            yield batch
+            first += len(batch)
+
+    def _look_through(self, number: int) -> int:
+        """Find out what the columns of a text are, and how many rows it has.
+
+        Numbers, or true and false, which must be said. The whole text is looked through: another
+        type or a line break within quotes may come late.
+        """
+        pa, columns, text = self._pa, self._chosen, self._open(number)
+        types = dict.fromkeys(columns.features, pa.float32())
+        types |= {name: pa.float64() for name in columns.roles.values()}
+        types |= {columns.roles["label"]: pa.float32(), columns.roles["qid"]: pa.string()}
+        for line_breaks in (False, True):
+            self._types[number] = (types, line_breaks)
+            try:
+                return sum(len(b) for b in text.batches(columns.names, types, line_breaks))
+            except pa.ArrowInvalid:
+                continue
+        known = {columns.roles["qid"]: pa.string()}
+        fields = next(iter(text.batches(columns.names, known, True))).schema
+        types |= {field.name: field.type for field in fields if pa.types.is_boolean(field.type)}
+        return sum(len(b) for b in text.batches(columns.names, types, True))
