@@ -347,3 +347,38 @@ def test_kill_while_writing_leaves_no_file(tmp_path):
         subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == -9
     )
     assert not (tmp_path / "a.bins").exists()
+
+
+@pytest.mark.parametrize(("free", "kept"), [(10**9, True), (1000, False)])
+def test_codes_are_kept_twice_where_both_copies_fit_into_half_of_the_memory(
+    free, kept, monkeypatch
+):
+    monkeypatch.setattr("rankgrove.boosting.binned.available_memory", lambda: free)
+    data = make_data()
+    assert bool(len(Binned.make(data, {}, Parameters()).matrix.by_feature)) == kept
+    assert len(Binned.make(data, {}, Parameters(layout="both")).matrix.by_feature)
+    assert not len(Binned.make(data, {}, Parameters(layout="rows")).matrix.by_feature)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"grower": "depthwise"}, {"grower": "oblivious", "max_leaves": "auto"},
+     {"categorical": [CATEGORY]}, {"subsample": 0.5, "sampling": "document"}],
+    ids=str,
+)  # fmt: skip
+def test_the_layout_changes_no_bit_of_the_trees(parameters):
+    models = [
+        Ranker(**FEW | parameters, layout=layout).fit(make_data()).model_
+        for layout in ("both", "rows")
+    ]
+    arrays = [model.ensemble.arrays() for model in models]
+    assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
+    assert models[0].ensemble.n_trees == FEW["n_estimators"]
+
+
+def test_training_that_does_not_fit_is_refused_before_it_starts(tmp_path, monkeypatch):
+    write_data(make_data(), tmp_path / "a.parquet")
+    binned = bin_files(tmp_path / "a.parquet")
+    monkeypatch.setattr("rankgrove.training.trees.available_memory", lambda: 1000)
+    with pytest.raises(DataError, match="must fit into memory"):
+        Ranker(**FEW).fit(binned)

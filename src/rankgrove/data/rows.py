@@ -80,7 +80,8 @@ class GrowingRows:
         return DataError(
             f"{self.name}: the features must fit into memory as a dense float32 matrix. Got "
             f"{n_rows} rows and {width} features, {4e-9 * n_rows * width:.3g} GB, with "
-            f"{physical_memory() / 1e9:.3g} GB of memory. Check the largest feature index."
+            f"{physical_memory() / 1e9:.3g} GB of memory. Check the largest feature index, or "
+            f"read the file in blocks, with 'rankgrove bin'."
         )
 
     def finish(self, n_rows: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
