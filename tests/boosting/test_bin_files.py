@@ -143,6 +143,11 @@ def test_sizes_of_queries_beside_texts_are_taken(tmp_path):
         (tmp_path / f"{number}.txt.query").write_text("2\n4\n")
     binned = bin_files(tmp_path / "?.txt", block_rows=1)
     assert binned.offsets.tolist() == [0, 2, 6, 8, 12]
+    for group in (tmp_path / "0.txt.query", [1, 5]):
+        wanted = read_data(tmp_path / "0.txt", group=group)
+        assert same(bin_files(tmp_path / "0.txt", group=group, block_rows=1), wanted)
+    with pytest.raises(DataError, match="group must be about one file"):
+        bin_files(tmp_path / "?.txt", group=[6, 6])
 
 
 @pytest.mark.parametrize(

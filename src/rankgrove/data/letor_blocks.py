@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,7 +58,9 @@ class LetorSource:
                 f"{parameter('group')} must be about one file. Got {len(places)}: put FILE.query "
                 f"beside each."
             )
-        self._sizes = [group or file_beside(place.path, ".query") for place in places]
+        beside = (file_beside(place.path, ".query") for place in places)
+        self._sizes = [file if group is None else group for file in beside]
+        self._offsets: dict[int, NDArray[np.int64]] = {}
         self._given = LetorOptions(**options)
         check_choice("index_base", self._given.index_base, ("auto", 0, 1))
         check_choice("absent", self._given.absent, tuple(ABSENT))
@@ -119,11 +122,14 @@ class LetorSource:
 
     def _starts(self, number: int) -> NDArray[np.int64] | None:
         """Where queries start, by the sizes that stand beside a file."""
-        file = self._sizes[number]
-        if file is None:
+        given = self._sizes[number]
+        if given is None:
             return None
-        sizes = read_sizes(file) if isinstance(file, str) else file
-        return queries_of_sizes(sizes, self.n_rows[number], str(file)).offsets[:-1]
+        if number not in self._offsets:
+            file = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+            sizes = given if file is None else read_sizes(file)
+            self._offsets[number] = queries_of_sizes(sizes, self.n_rows[number], file).offsets
+        return self._offsets[number][:-1]
 
     def _ahead(self, number: int) -> int:
         return sum(len(starts) for k in range(number) if (starts := self._starts(k)) is not None)
