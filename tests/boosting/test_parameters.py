@@ -40,6 +40,7 @@ BAD = {
     "bootstrap_by": ["row", None],
     "split_noise": [-1, NAN, None],
     "colsample": [0, 1.01, NAN, None],
+    "layout": ["columns", None],
     "split_gain": ["newtn", None],
     "leaf": ["newtn", None],
     "leaf_steps": [0, 1.5, None],
