@@ -281,7 +281,8 @@ class TreePlan(Plan):
         values |= {name: getattr(self, name) for name in names}
         if type(self.objective) is OBJECTIVES.get(self.objective.name):
             values["objective"] = self.objective.name
-        return {name: plain(value) for name, value in values.items()}
+        # The layout goes by the memory of a machine, and the model does not depend on it.
+        return {name: plain(value) for name, value in values.items() if name != "layout"}
 
 
 @dataclass(frozen=True, kw_only=True)
