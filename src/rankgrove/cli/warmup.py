@@ -79,6 +79,8 @@ def _warm_training() -> None:
     some = data.take_queries(range(500, 520))
     ranker = Ranker(n_estimators=2, min_samples_leaf=2, categorical=[0], subsample=0.5)
     ranker.fit(some, valid=some.take_queries([0]))
+    for sampling in ("document", "variance"):
+        Ranker(n_estimators=1, subsample=0.5, sampling=sampling).fit(some)
     for trained in (ranker, Ranker(n_estimators=2, min_samples_leaf=2).fit(some)):
         trained.model_.predict(some)
         trained.model_.contributions(some)
