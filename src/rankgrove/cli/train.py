@@ -234,13 +234,13 @@ def _memory_text(train: Documents, sets: dict[str, Documents], parameters: AnyPa
     """What training on binned data needs, and what there is."""
     from rankgrove.boosting.memory import training_memory
     from rankgrove.boosting.parameters import Parameters
-    from rankgrove.data.memory import available_memory, in_gigabytes
+    from rankgrove.data.memory import available_memory, size_in_words
     from rankgrove.trees.binned_data import BinnedData
 
     if not isinstance(train, BinnedData) or not isinstance(parameters, Parameters):
         return ""
-    needed = in_gigabytes(training_memory(train, sets, parameters))
-    return f"training needs about {needed} more, here are {in_gigabytes(available_memory())}."
+    needed = size_in_words(training_memory(train, sets, parameters))
+    return f"training needs about {needed} more, here are {size_in_words(available_memory())}."
 
 
 def _save(job: Job, outcome: Outcome) -> None:

@@ -23,18 +23,18 @@ def check_memory(needed: int, available: int, advice: str) -> None:
     """Refuse before the work what would end in being killed."""
     if needed > available:
         raise DataError(
-            f"the work must fit into memory. It needs {in_gigabytes(needed)}, here are "
-            f"{in_gigabytes(available)}: {advice}."
+            f"the work must fit into memory. It needs {size_in_words(needed)}, here are "
+            f"{size_in_words(available)}: {advice}."
         )
 
 
-def in_gigabytes(n_bytes: float) -> str:
+def size_in_words(n_bytes: float) -> str:
     """So many bytes in words.
 
-    >>> in_gigabytes(19.2e9), in_gigabytes(12_345_678)
-    ('19 GB', '0.012 GB')
+    >>> size_in_words(19.2e9), size_in_words(12_345_678)
+    ('19 GB', '12 MB')
     """
-    return f"{n_bytes / 1e9:.2g} GB"
+    return f"{n_bytes / 1e9:.2g} GB" if n_bytes >= 1e9 else f"{max(n_bytes / 1e6, 1):.0f} MB"
 
 
 def _of_system() -> int:
