@@ -332,7 +332,7 @@ def test_a_gzip_file_that_is_cut_off_is_refused(tmp_path):
 def test_what_does_not_fit_is_refused_before_the_work(tmp_path, monkeypatch):
     write_data(make_data(), tmp_path / "a.parquet")
     monkeypatch.setattr("rankgrove.boosting.bin_files.available_memory", lambda: 1000)
-    with pytest.raises(DataError, match=r"It needs 0\.000.* GB, here are 1e-06 GB: write the bins"):
+    with pytest.raises(DataError, match=r"It needs 0\.\d+ MB, here are 0\.001 MB: write the bins"):
         bin_files(tmp_path / "a.parquet")
 
 

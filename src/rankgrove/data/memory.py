@@ -32,9 +32,9 @@ def size_in_words(n_bytes: float) -> str:
     """So many bytes in words.
 
     >>> size_in_words(19.2e9), size_in_words(12_345_678)
-    ('19 GB', '12 MB')
+    ('19 GB', '12.3 MB')
     """
-    return f"{n_bytes / 1e9:.2g} GB" if n_bytes >= 1e9 else f"{max(n_bytes / 1e6, 1):.0f} MB"
+    return f"{n_bytes / 1e9:.2g} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.3g} MB"
 
 
 def _of_system() -> int:
