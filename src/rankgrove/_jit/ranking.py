@@ -50,14 +50,15 @@ def _rank_run(scores, first, used, room, out_scores, out_idx):
         highest = max(highest, scores[i])
     span = highest - lowest
     scale = _KEYS / span if 0.0 < span < np.inf else 0.0
-    for i in range(n):
-        keys[i] = np.int16(np.int64(min((scores[i] - lowest) * scale, _KEYS)) - 32768)
     for i in range(padded):
         above[i] = 0
         used[i] = 0
-    for i in range(n, padded):
         # Above no other.
         keys[i] = -32768
+    if scale > 0.0:
+        # Without a scale, as among infinite scores, all keys are equal.
+        for i in range(n):
+            keys[i] = np.int16(np.int64(min((scores[i] - lowest) * scale, _KEYS)) - 32768)
     for i in range(0, padded, 4):
         a, b, c, d = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
         for j in range(padded):
