@@ -29,6 +29,7 @@ from rankgrove.distributed import (
     dask_worker,
 )
 from rankgrove.errors import DataError, ParameterError
+from signals import handle_interrupts
 
 # Workers cannot import the tests: what they are to run is sent to them.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -251,7 +252,7 @@ def test_interrupting_a_fit_that_waits_leaves_no_lock(folder, wanted, whole_clie
     with MultiLock(names=names, client=whole_client):
         timer = threading.Timer(3.0, _thread.interrupt_main)
         timer.start()
-        with pytest.raises(KeyboardInterrupt):
+        with handle_interrupts(), pytest.raises(KeyboardInterrupt):
             fit(folder, whole_client)
     assert file_of(fit(folder, whole_client), tmp_path / "model") == wanted
 
