@@ -26,7 +26,7 @@ from rankgrove.distributed import (
     WorkerLostError,
     WorkersError,
     dask_client,
-    dask_worker,
+    tasks,
 )
 from rankgrove.errors import DataError, ParameterError
 from signals import handle_interrupts
@@ -173,9 +173,10 @@ def test_rows_of_queries_anywhere_are_brought_together_on_request(folder, whole_
 
 def plant_bomb(place, number):
     """Have the process of a worker kill itself when it comes to a place for the nth time."""
-    from rankgrove.distributed import dask_worker
+    from rankgrove.distributed import dask_worker, tasks
 
-    function, calls = getattr(dask_worker, place), []
+    module = tasks if hasattr(tasks, place) else dask_worker
+    function, calls = getattr(module, place), []
 
     def die_in_time(*arguments, **options):
         calls.append(1)
@@ -183,7 +184,7 @@ def plant_bomb(place, number):
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments, **options)
 
-    setattr(dask_worker, place, die_in_time)
+    setattr(module, place, die_in_time)
 
 
 # What is called after each tree, and when a set is read.
@@ -307,7 +308,7 @@ def test_a_base_model_gets_more_trees(folder, whole_client, tmp_path):
 
 
 def test_another_version_on_a_worker_is_refused(folder, whole_client, monkeypatch):
-    monkeypatch.setattr(dask_worker, "__version__", "99")  # here, not on the workers
+    monkeypatch.setattr(tasks, "__version__", "99")  # here, not on the workers
     with pytest.raises(WorkersError, match=r"worker tcp://.* must have rankgrove 99"):
         fit(folder, whole_client)
 

@@ -14,27 +14,19 @@ from typing import Any
 
 from dask.distributed import Client, Future, MultiLock
 
-from rankgrove.distributed.dask_worker import (
-    Evaluation,
-    Failure,
-    Job,
-    Training,
-    attempt,
-    open_port,
-    stop,
-    versions,
-    work,
-)
-from rankgrove.distributed.failures import (
-    DisconnectedError,
-    StoppedError,
-    WorkerFailedError,
-    WorkerLostError,
-    WorkersError,
-)
+from rankgrove.distributed.dask_worker import Job, open_port, stop, work
+from rankgrove.distributed.failures import WorkerFailedError, WorkerLostError, WorkersError
 from rankgrove.distributed.following import Start, Step
 from rankgrove.distributed.parts import Part, StrPath, deal_parts, list_parts
 from rankgrove.distributed.sockets import new_token
+from rankgrove.distributed.tasks import (
+    Evaluation,
+    Failure,
+    Training,
+    attempt,
+    find_cause,
+    versions,
+)
 from rankgrove.errors import RankgroveError, refusal
 
 _logger = logging.getLogger("rankgrove.distributed")
@@ -48,9 +40,6 @@ _LAST_WORDS = 2.0
 _NEW_WORKER = 60.0
 _LINE = 30.0
 _CONNECTING = 10.0
-
-# What a worker says when another one is the reason.
-_ECHOES = (WorkerLostError, WorkerFailedError, StoppedError, DisconnectedError)
 
 Told = Callable[["Start | Step"], bool]
 
@@ -266,7 +255,7 @@ class Attempt:
             errors = self._errors()
             if errors and deadline is None:
                 deadline = time.monotonic() + _REASONS
-            if self._reason(errors) is not None or (deadline and time.monotonic() > deadline):
+            if find_cause(errors) is not None or (deadline and time.monotonic() > deadline):
                 break
         self._raise_reason(self._errors())
         steps = self._answers[0]
@@ -296,19 +285,10 @@ class Attempt:
             if isinstance(answer, Failure)
         }
 
-    def _reason(self, errors: Mapping[int, Exception]) -> tuple[int, Exception] | None:
-        """The worker that is to blame, and its error, if it is known."""
-        own = ((rank, e) for rank, e in sorted(errors.items()) if not isinstance(e, _ECHOES))
-        if (first := next(own, None)) is not None:
-            return first
-        lost = (e for e in errors.values() if isinstance(e, WorkerLostError))
-        error = next(lost, None)
-        return None if error is None or error.rank is None else (error.rank, error)
-
     def _raise_reason(self, errors: Mapping[int, Exception]) -> None:
         if not errors:
             return
-        rank, error = self._reason(errors) or next(iter(errors.items()))
+        rank, error = find_cause(errors) or next(iter(errors.items()))
         worker = self._workers[rank]
         if isinstance(error, WorkerLostError):
             raise WorkersGoneError([worker]) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from os import PathLike
 from typing import Any, Self
@@ -10,17 +9,14 @@ from typing import Any, Self
 from dask.distributed import Client
 
 from rankgrove.distributed.dask_run import evaluate_on, follow_training, is_frame
+from rankgrove.distributed.workers_ranker import WorkersRanker
 from rankgrove.errors import refusal
-from rankgrove.estimators.ranker import Ranker
-from rankgrove.metrics.base import Metric
-from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.model import Model
 from rankgrove.training.base import BaseModel
 from rankgrove.training.run import Callback
-from rankgrove.training.trees import no_split_text
 
 
-class DaskRanker(Ranker):
+class DaskRanker(WorkersRanker):
     """A Ranker that trains on the workers of a Dask cluster.
 
     Its model is that of `Ranker` on the same data, to the bit, for any number of workers. Needs
@@ -84,17 +80,7 @@ class DaskRanker(Ranker):
             resume=resume, base_model=base_model, ports=ports, n_jobs=self.n_jobs,
             verbose=self.verbose, reading=reading,
         )  # fmt: skip
-        self._keep(run.make_model())
-        if run.interrupted:
-            raise KeyboardInterrupt
-        if not run.has_learned:
-            self._warn(run)
-        return self
-
-    def _warn(self, run: Any) -> None:
-        reason = "labels that differ within queries and features that differ"
-        n_rows = run.sizes[""].n_documents
-        warnings.warn(no_split_text(run.parameters, n_rows, reason), stacklevel=3)
+        return self._keep_run(run)
 
     def predict(self, X: Any, *, n_trees: int | None = None, base_scores: Any = None) -> Any:
         """The score of each document; of a Dask frame a Dask series, partition by partition.
@@ -125,19 +111,6 @@ class DaskRanker(Ranker):
             X, self._fitted(), self._metrics(metrics), client=client, max_restarts=max_restarts,
             ports=ports, n_jobs=self.n_jobs, reading=reading,
         )  # fmt: skip
-
-    def _metrics(self, metrics: Any) -> list[Metric]:
-        if metrics is None:
-            return list(self.parameters().metrics())
-        several = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
-        return [parse_metric(each) if isinstance(each, str) else each for each in several]
-
-    def to_local(self) -> Ranker:
-        """A plain `Ranker` with the same parameters and the same model."""
-        ranker = Ranker(**self.get_params())
-        if hasattr(self, "model_"):
-            ranker._keep(self.model_)
-        return ranker
 
 
 def _score_partition(frame: Any, model: Any, n_trees: int | None, base_scores: Any) -> Any:

@@ -5,37 +5,24 @@ from __future__ import annotations
 import pickle
 import signal
 import threading
-import traceback
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from dask.distributed import WorkerPlugin, get_worker
 
-from rankgrove._version import __version__
-from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
-from rankgrove.data.documents import Documents
 from rankgrove.data.letor_reader import ABSENT
 from rankgrove.distributed.addresses import Listener, listen
-from rankgrove.distributed.failures import StoppedError, WorkersError
-from rankgrove.distributed.following import SetSize, Start, Step, last_values
+from rankgrove.distributed.failures import StoppedError
 from rankgrove.distributed.joining import connect
 from rankgrove.distributed.parts import Part, read_parts
 from rankgrove.distributed.sharing import ReadPart, share
 from rankgrove.distributed.sockets import SocketPeers
+from rankgrove.distributed.tasks import Evaluation, Failure, Training, do_task, plain_error
 from rankgrove.errors import DataError, RankgroveError, parameter
-from rankgrove.metrics.base import Metric
-from rankgrove.metrics.evaluate import prepare_metrics
-from rankgrove.model.model import Model
-from rankgrove.training.base import apply_base
-from rankgrove.training.run import Run
-from rankgrove.training.trees import start_trees
-from rankgrove.trees.ensemble import Tree
 
 # Seconds that workers have until all have begun: one of them may be busy with other tasks.
 _UNTIL_ALL_BEGIN = 3600.0
@@ -74,30 +61,6 @@ class Job:
     n_jobs: int | None
 
 
-@dataclass(frozen=True)
-class Training:
-    """Training trees, maybe from a checkpoint or a base model."""
-
-    parameters: Parameters
-    resume: Model | None
-    base_model: Any
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Measuring a model."""
-
-    model: Any
-    metrics: list[Metric]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """The error that has ended the work of a worker."""
-
-    error: Exception
-
-
 class IgnoreInterrupts(WorkerPlugin):
     """Leaves Ctrl-C, which reaches all processes of a terminal, to the one that started them."""
 
@@ -105,19 +68,6 @@ class IgnoreInterrupts(WorkerPlugin):
         """Called in each worker as it starts."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def versions() -> dict[str, str]:
-    """What must be the same on all workers and here, for the same bits."""
-    return {"rankgrove": __version__, "numba": version("numba"), "numpy": version("numpy")}
-
-
-def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives, or its error: Dask prints those that are raised."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        return Failure(_plain(error))
 
 
 def open_port(run: str, ports: str | None, dask_worker: Any = None) -> str | Failure:
@@ -153,23 +103,13 @@ def work(job: Job, rank: int, parts: Mapping[str, Sequence[Part]], frames: Seque
             timeout=_UNTIL_ALL_BEGIN, should_stop=lambda: job.run in _stopped,
         ) as peers:  # fmt: skip
             sets = _read_sets(job, parts, frames, peers, n_jobs)
-            if isinstance(job.task, Evaluation):
-                return _evaluate(job.task, sets[""], n_jobs)
-            return _train(job.run, job.task, sets, worker, peers, n_jobs)
+            return do_task(
+                job.task, sets, peers, n_jobs,
+                tell=lambda news: worker.log_event(job.run, pickle.dumps(news)),
+                check_going_on=lambda: _check_going_on(job.run),
+            )  # fmt: skip
     except Exception as error:
-        return Failure(_plain(error))
-
-
-def _plain(error: Exception) -> Exception:
-    """An error without what cannot be sent; with the place, if it was not made on purpose."""
-    if not isinstance(error, RankgroveError):
-        error.add_note("".join(traceback.format_exception(error)))
-    error.__traceback__ = error.__context__ = error.__cause__ = None
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RankgroveError(f"{type(error).__name__}: {error}")
-    return error
+        return Failure(plain_error(error))
 
 
 def _read_sets(
@@ -236,68 +176,3 @@ def _read(
 def _check_going_on(run: str) -> None:
     if run in _stopped:
         raise StoppedError("the run was stopped from outside.")
-
-
-def _evaluate(task: Evaluation, data: Dataset, n_jobs: int) -> dict[str, float]:
-    scores = task.model.predict(data, n_jobs=n_jobs)
-    values = prepare_metrics(data, task.metrics, n_jobs)(scores)
-    return {str(metric): value for metric, value in zip(task.metrics, values, strict=True)}
-
-
-def _train(
-    run_name: str,
-    task: Training,
-    sets: dict[str, Dataset],
-    worker: Any,
-    peers: SocketPeers,
-    n_jobs: int,
-) -> list[Step] | None:
-    """Grow all trees; the first worker tells of each, and returns all that it has grown."""
-    train: Documents = sets.pop("")
-    base, train, valid = apply_base(task.base_model, train, sets)
-    run = start_trees(
-        train, valid, task.parameters, resume=task.resume,
-        base_model=None if task.resume is not None else base, n_jobs=n_jobs,
-    )  # fmt: skip
-    # All workers ask for it: the checksum of the data is added up over them.
-    start = Start(run.make_model(run.n_steps), {"": _size(train)} | _sizes(valid))
-    steps: list[Step] = []
-
-    def tell(told: Start | Step) -> None:
-        worker.log_event(run_name, pickle.dumps(told))
-
-    def after_tree(current: Run) -> None:
-        _check_going_on(run_name)
-        tree = current.trees[-1]
-        _check_same(tree, peers)
-        if peers.rank == 0:
-            steps.append(Step(current.n_steps, tree, last_values(current.history)))
-            tell(steps[-1])
-
-    if peers.rank == 0:
-        tell(start)
-    run.run([after_tree])
-    return steps if peers.rank == 0 else None
-
-
-def _size(data: Documents) -> SetSize:
-    return SetSize(data.shard.n_documents, data.shard.n_queries, data.n_features)
-
-
-def _sizes(sets: Mapping[str, Documents]) -> dict[str, SetSize]:
-    return {name: _size(data) for name, data in sets.items()}
-
-
-def _check_same(tree: Tree, peers: SocketPeers) -> None:
-    """End training if machines differ so much that workers have grown different trees."""
-    number = 0
-    for name in (field.name for field in fields(tree)):
-        number = zlib.crc32(np.ascontiguousarray(getattr(tree, name)).tobytes(), number)
-    answers = peers.gather(number.to_bytes(4, "little"))
-    other = next((rank for rank, answer in enumerate(answers) if answer != answers[0]), None)
-    if other is not None:
-        raise WorkersError(
-            f"all workers must grow the same tree. Got another one on worker {other} than on "
-            f"worker 0: give them the same processors and libraries.",
-            other,
-        )
