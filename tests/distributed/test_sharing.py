@@ -102,6 +102,28 @@ def test_rows_of_queries_anywhere_are_brought_together_on_request(with_extras):
     assert_same_queries(shares, whole)
 
 
+@pytest.mark.parametrize("as_id", [int, "q{:03d}".format])
+def test_queries_are_in_the_order_of_their_ids_on_request(as_id):
+    features, labels, qid, more = make_rows(4, 150, 20, with_extras=True)
+    ids = np.array([as_id(query) for query in qid.tolist()])
+    whole = Dataset.from_arrays(features, labels, qid=ids, **more)
+    # Parts have whole queries, in the order of ids, as the worker of each query is drawn.
+    parts, workers = [], np.random.default_rng(0).integers(0, 3, 20)[qid]
+    for rank in range(3):
+        rows = np.flatnonzero(workers == rank)
+        extras = {name: values[rows] for name, values in more.items()}
+        parts.append((features[rows], labels[rows], ids[rows], extras))
+    half = len(parts[0][0]) // 2
+    cuts = [cut(*part, [0, half, len(part[0])] if place == 0 else [0, len(part[0])])
+            for place, part in enumerate(parts)]  # fmt: skip
+    shares = share_all(
+        [part for several in cuts for part in several], [0, 0, 1, 2], 4,
+        split_queries="group", sort_queries=True,
+    )  # fmt: skip
+    assert shares[3].n_documents == 0
+    assert_same_queries(shares, whole)
+
+
 def test_a_query_that_comes_back_later_is_refused_by_name():
     several = (["a", "b"], ["b", "c"], ["a", "d"])
     parts = [Dataset.from_arrays([[0.0]] * 2, [0, 1], qid=ids) for ids in several]

@@ -125,6 +125,7 @@ def share(
     *,
     split_queries: SplitQueries = "error",
     absent: float = 0.0,
+    sort_queries: bool = False,
 ) -> Dataset:
     """The queries of this worker, with their place among those of all workers.
 
@@ -137,9 +138,11 @@ def share(
         beginning of the next are.
     absent
         What a feature is that LETOR text of a part does not reach, but that of another does.
+    sort_queries
+        Whether the order of queries is that of their ids, whatever that of the parts.
     """
     mine = sorted(parts, key=lambda part: part.number)
-    plan = make_plan(_exchange_headers(mine, peers), split_queries)
+    plan = make_plan(_exchange_headers(mine, peers), split_queries, sort_queries)
     places_of = {number: place for place, number in enumerate(plan.numbers)}
     sources = {places_of[part.number]: _Rows.of(part.data) for part in mine}
     mine.clear()
@@ -165,7 +168,9 @@ def share(
     return _dataset_of(plan, wanted, target, shard)
 
 
-def make_plan(headers: Sequence[tuple[Any, dict[str, Any]]], split_queries: str) -> Plan:
+def make_plan(
+    headers: Sequence[tuple[Any, dict[str, Any]]], split_queries: str, sort_queries: bool = False
+) -> Plan:
     """The plan of parts of which headers tell, in the order of the parts."""
     metas = [meta for meta, _ in headers]
     if not metas:
@@ -187,7 +192,8 @@ def make_plan(headers: Sequence[tuple[Any, dict[str, Any]]], split_queries: str)
     first = _first_runs(ids, has_ids)
     if split_queries == "error":
         _refuse_split(ids, first, parts, metas)
-    queries = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    keys = ids if sort_queries else first
+    queries = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     owners = np.array([meta["rank"] for meta in metas], dtype=np.int64)
     return Plan(
         [meta["number"] for meta in metas], owners, names, metas[0]["extras"], parts, starts, sizes,
