@@ -24,7 +24,7 @@ from rankgrove.trees.summary import SAMPLE_ROWS, Summary, sampled_rows
 StrPath = str | PathLike[str]
 
 # What labels, ids and weights take per row while they are gathered, at most.
-_ROLE_BYTES = 48
+ROLE_BYTES = 48
 
 
 def bin_files(
@@ -71,7 +71,7 @@ def bin_files(
     passes = _Passes(blocks, n_jobs)
     n_rows, width = blocks.n_rows, padded_width(len(blocks.feature_names))
     sample = 0 if model is not None else 8 * min(n_rows, SAMPLE_ROWS) * width
-    needed = _ROLE_BYTES * n_rows + max(sample, 0 if out is not None else n_rows * width)
+    needed = ROLE_BYTES * n_rows + max(sample, 0 if out is not None else n_rows * width)
     advice = (
         "use a machine with more memory, or fewer rows or features"
         if out is not None
@@ -140,10 +140,7 @@ class _Passes:
             chosen = feature_numbers("categorical", categorical, self._blocks.feature_names)
         chosen.sort()
         fields, summary = self.gather(chosen, seed)
-        counts = {f: counted for f, counted in summary.categories.items() if len(counted[0])}
-        for feature, (values, _) in counts.items():
-            refuse_infinite(values, self._blocks.feature_names[feature])
-        bins = Bins.of(summary._replace(categories=counts), max_bins, self._n_jobs)
+        bins = bins_of(summary, self._blocks.feature_names, max_bins, self._n_jobs)
         return fields, bins, Cutting(max_bins, tuple(chosen), seed)
 
     def gather(
@@ -161,34 +158,90 @@ class _Passes:
     ) -> tuple[dict[str, Any], Summary]:
         blocks, roles = self._blocks, Roles(self._blocks)
         n_rows, n_features = blocks.n_rows, len(blocks.feature_names)
-        rows = None if seed is None else sampled_rows(n_rows, seed)
-        n_sampled = 0 if seed is None else n_rows if rows is None else len(rows)
-        sample = np.empty((n_sampled, n_features), dtype=np.float32)
-        bare: list[Summary] = []
-        filled = 0
+        gathered = SummaryOfBlocks(n_features, [(0, n_rows)], n_rows, categorical, seed)
         for first, block in blocks.read(with_roles=True):
             roles.add(first, block)
-            if seed is None:
-                continue
-            chosen: slice | NDArray[np.int64] = slice(None)
-            if rows is not None:
-                low, high = np.searchsorted(rows, (first, first + len(block.features)))
-                chosen = rows[low:high] - first
-            found = Summary.of(block.features, chosen, categorical, self._n_jobs)
-            sample[filled : filled + len(found.sample)] = found.sample
-            filled += len(found.sample)
-            bare = [Summary.joined([*bare, found._replace(sample=found.sample[:0])])]
-        fields = roles.fields()
-        none = Summary(sample, np.zeros(n_features, dtype=np.bool_), {})
-        return fields, bare[0]._replace(sample=sample) if bare else none
+            if seed is not None:
+                gathered.add(first, block.features, self._n_jobs)
+        return roles.fields(), gathered.summary
 
     def encode(self, bins: Bins) -> Iterator[NDArray[np.uint8]]:
         """The codes, block by block."""
-        total, width = 0, padded_width(len(bins.n_bins))
+        total = 0
         for first, block in self._blocks.read():
-            numbers = np.arange(first, first + len(block.features))
-            total += checksum_of_features(block.features, numbers, self._n_jobs)
-            codes = np.zeros((len(block.features), width), dtype=np.uint8)
-            encode_into(codes, block.features, bins, self._n_jobs)
+            codes, checksum = encode_block(block.features, first, bins, self._n_jobs)
+            total += checksum
             yield codes
         self.checksum = total % (1 << 64)
+
+
+class SummaryOfBlocks:
+    """What bins are found from, put together from blocks of rows.
+
+    Parameters
+    ----------
+    n_features
+        Of each row.
+    stretches
+        The rows that blocks will bring, in their order: the first of each stretch, and how many.
+    n_rows
+        Of all data, of which these may be some.
+    categorical, seed
+        Features to count the values of, and what the sample is drawn by; None for no sample.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        stretches: Sequence[tuple[int, int]],
+        n_rows: int,
+        categorical: Sequence[int],
+        seed: int | None,
+    ) -> None:
+        self._rows = None if seed is None else sampled_rows(n_rows, seed)
+        n_sampled = 0
+        if seed is not None:
+            n_sampled = sum(len(self._sampled(first, n)) for first, n in stretches)
+        none = np.empty((0, n_features), dtype=np.float32)
+        self._sample = np.empty((n_sampled, n_features), dtype=np.float32)
+        self._filled = 0
+        self._bare = Summary.of(none, slice(None), categorical)
+
+    def add(self, first_row: int, features: NDArray[np.float32], n_jobs: int | None) -> None:
+        """Take in the next rows, which have these numbers from the first one on."""
+        chosen = self._sampled(first_row, len(features))
+        found = Summary.of(features, chosen, self._bare.categories, n_jobs)
+        self._sample[self._filled : self._filled + len(chosen)] = found.sample
+        self._filled += len(chosen)
+        self._bare = Summary.joined([self._bare, found._replace(sample=found.sample[:0])])
+
+    @property
+    def summary(self) -> Summary:
+        return self._bare._replace(sample=self._sample)
+
+    def _sampled(self, first_row: int, n_rows: int) -> NDArray[np.int64]:
+        """Which of some rows are in the sample."""
+        if self._rows is None:
+            return np.arange(n_rows)
+        low, high = np.searchsorted(self._rows, (first_row, first_row + n_rows))
+        return np.asarray(self._rows[low:high] - first_row)
+
+
+def bins_of(
+    summary: Summary, feature_names: Sequence[str], max_bins: int, n_jobs: int | None
+) -> Bins:
+    """The bins of what was found in all rows; a category must be finite."""
+    counts = {f: counted for f, counted in summary.categories.items() if len(counted[0])}
+    for feature, (values, _) in counts.items():
+        refuse_infinite(values, feature_names[feature])
+    return Bins.of(summary._replace(categories=counts), max_bins, n_jobs)
+
+
+def encode_block(
+    features: NDArray[np.float32], first_row: int, bins: Bins, n_jobs: int | None
+) -> tuple[NDArray[np.uint8], int]:
+    """The codes of rows, and the checksum of their features, which have these numbers."""
+    numbers = np.arange(first_row, first_row + len(features))
+    codes = np.zeros((len(features), padded_width(len(bins.n_bins))), dtype=np.uint8)
+    encode_into(codes, features, bins, n_jobs)
+    return codes, checksum_of_features(features, numbers, n_jobs)

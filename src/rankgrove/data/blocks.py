@@ -83,8 +83,8 @@ class Blocks:
     Parameters
     ----------
     paths
-        A path, a pattern as `train/*.parquet`, a URI as `s3://bucket/train/*.parquet`, or several.
-        All files must be of one format.
+        A path, a pattern as `train/*.parquet`, a URI as `s3://bucket/train/*.parquet`, or several;
+        places may be among them. All files must be of one format.
     block_rows
         About how many rows a block has; by default what keeps memory low and time short.
     options
@@ -93,7 +93,7 @@ class Blocks:
 
     def __init__(
         self,
-        paths: StrPath | Sequence[StrPath],
+        paths: StrPath | Sequence[StrPath | Place],
         *,
         block_rows: int | None = None,
         n_jobs: int | None = None,
@@ -141,10 +141,18 @@ class Blocks:
 
 
 class Roles:
-    """What rows have besides features, gathered block by block."""
+    """What rows have besides features, gathered block by block.
 
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
+    `advice` says what to do about a query whose rows are not together.
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        advice: str = "Sort the rows by query id when they are written, and name the files in that "
+        "order.",
+    ) -> None:
+        self._blocks, self._advice = blocks, advice
         self._fields: dict[str, list[NDArray[Any]]] = {}
         self._ids: list[Any] = []
         self._starts = [np.empty(0, dtype=np.int64)]
@@ -167,8 +175,7 @@ class Roles:
             raise DataError(
                 f"the rows of a query must be together. Got query {ids[again]!s} from row "
                 f"{starts[first]} on ({files[0]}) and again from row {starts[again]} on "
-                f"({files[1]}; rows of all files count from 0). Sort the rows by query id when "
-                f"they are written, and name the files in that order."
+                f"({files[1]}; rows of all files count from 0). {self._advice}"
             )
 
         queries = queries_from_runs(ids, starts, n_rows, refuse)

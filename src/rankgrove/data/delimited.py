@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow
 
 from rankgrove.data.columns import ID_ROLES, ColumnOptions, Columns, too_large
+from rankgrove.data.streams import SpanStream
 from rankgrove.errors import DataError
 
 _MISSING = ["", "NA", "NaN", "nan", "null", "NULL"]
@@ -30,17 +31,18 @@ _BATCH_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class DelimitedFile:
-    """A text file of columns, to be parsed as often as its types need."""
+    """A text file of columns, or some of its lines, to be parsed as often as its types need."""
 
     path: Path
     separator: str
     compression: str | None
     header: bool
+    span: tuple[int, int] | None = None
 
     @cached_property
     def names(self) -> list[str]:
         """The names of the columns; their numbers from 0 if the file does not name them."""
-        with self._open() as stream:
+        with self._open_whole() as stream:
             start = io.BytesIO(stream.read(_BLOCK_BYTES))
         lines = io.TextIOWrapper(start, "utf-8-sig", errors="surrogateescape", newline="")
         try:
@@ -63,9 +65,7 @@ class DelimitedFile:
         `line_breaks` allows them within quotes, and costs a tenth of the time.
         """
         how = arrow.ReadOptions(
-            use_threads=threads,
-            column_names=None if self.header else self.names,
-            block_size=_BLOCK_BYTES,
+            use_threads=threads, column_names=self._names_to_tell, block_size=_BLOCK_BYTES
         )
         convert = arrow.ConvertOptions(
             include_columns=chosen, column_types=types, null_values=_MISSING
@@ -76,9 +76,7 @@ class DelimitedFile:
 
     def batches(self, chosen: list[str], types: dict[str, Any], line_breaks: bool) -> Any:
         """The chosen ones of the columns, of these types, batch by batch of rows."""
-        how = arrow.ReadOptions(
-            column_names=None if self.header else self.names, block_size=_BATCH_BYTES
-        )
+        how = arrow.ReadOptions(column_names=self._names_to_tell, block_size=_BATCH_BYTES)
         convert = arrow.ConvertOptions(
             include_columns=chosen, column_types=types, null_values=_MISSING
         )
@@ -86,7 +84,18 @@ class DelimitedFile:
         with self._open() as stream, arrow.open_csv(stream, how, layout, convert) as batches:
             yield from batches
 
+    @property
+    def _names_to_tell(self) -> list[str] | None:
+        """The names, where the first line that is read does not say them."""
+        says_them = self.header and (self.span is None or self.span[0] == 0)
+        return None if says_them else self.names
+
     def _open(self) -> Any:
+        if self.span is None:
+            return self._open_whole()
+        return pa.PythonFile(SpanStream(open(self.path, "rb"), self.span), mode="r")
+
+    def _open_whole(self) -> Any:
         return pa.input_stream(str(self.path), compression=self.compression)
 
 

@@ -25,7 +25,7 @@ from rankgrove.data.letor import (
 from rankgrove.data.letor_reader import ABSENT, CHUNK_BYTES, LetorOptions, LetorReader
 from rankgrove.data.places import Place
 from rankgrove.data.streams import LineReader, open_for_reading
-from rankgrove.errors import DataError, parameter
+from rankgrove.errors import DataError, ParseError, parameter
 
 _BLOCK_ROWS = 1 << 14
 
@@ -70,8 +70,10 @@ class LetorSource:
         self._base = 0 if self._given.index_base == 0 else 1
         self._end = self._base
         self.n_rows = [self._count(place) for place in places]
-        for number in range(len(places)):
-            self._see(next(self._blocks(number, least_rows=1)))
+        for number, place in enumerate(places):
+            # Some lines of a file may all be comments; of a whole file that is an error.
+            if self.n_rows[number] or place.span is None:
+                self._see(next(self._blocks(number, least_rows=1)))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -83,12 +85,23 @@ class LetorSource:
         given = self._given.n_features
         return self._end - self._base if given is None else given
 
+    @property
+    def seen(self) -> tuple[int, int]:
+        """The index that features count from, and the one after the last, as far as is known."""
+        return self._base, self._end
+
+    def foresee(self, base: int, end: int) -> None:
+        """Expect the columns that others have seen, too."""
+        self._base, self._end = min(self._base, base), max(self._end, end)
+
     def learn(self) -> None:
         for number in range(len(self.places)):
             for seen in self._blocks(number):
                 self._see(seen)
 
     def read(self, number: int, with_roles: bool) -> Iterator[Block]:
+        if not self.n_rows[number]:
+            return
         sizes, at = self._starts(number), 0
         for reader, parsed in self._blocks(number):
             if reader.base != self._base or reader.rows.width > self._width:
@@ -140,12 +153,19 @@ class LetorSource:
         # An index 0 that was seen in any file counts for all of them.
         options = self._given if self._base else self._given._replace(index_base=0)
         with_qid = 1 if self._sizes[number] is None else -1
-        with open_for_reading(self.places[number].path) as source:
+        place = self.places[number]
+        with open_for_reading(place.path, place.span) as source:
             reader = LetorReader(source, options, with_qid)
             if self._given.n_features is None:
                 reader.rows.widen(0, self._width, 0, self._width)
-            for parsed in reader.blocks(least_rows or self._block_rows):
-                yield reader, parsed
+            try:
+                for parsed in reader.blocks(least_rows or self._block_rows):
+                    yield reader, parsed
+            except ParseError as error:
+                if place.span is None:
+                    raise
+                line = error.line + _lines_before(place.path, place.span[0])
+                raise ParseError(error.problem, place.path, line, error.column) from None
 
     def _see(self, seen: tuple[LetorReader, Any]) -> None:
         reader = seen[0]
@@ -154,7 +174,7 @@ class LetorSource:
 
     def _count(self, place: Place) -> int:
         n_rows = 0
-        with open_for_reading(place.path) as source:
+        with open_for_reading(place.path, place.span) as source:
             lines = LineReader(source, CHUNK_BYTES)
             while (chunk := lines.next_chunk()) is not None:
                 buffer, size = chunk
@@ -164,3 +184,10 @@ class LetorSource:
                 del text
                 lines.release(buffer)
         return n_rows
+
+
+def _lines_before(path: str, end: int) -> int:
+    """The lines of a file before one of its bytes."""
+    with open_for_reading(path, (0, end)) as source:
+        blocks = iter(lambda: source.stream.read(CHUNK_BYTES), b"")
+        return sum(block.count(b"\n") for block in blocks)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from rankgrove.data.rows import physical_memory
@@ -13,16 +16,33 @@ _GROUPS = Path("/sys/fs/cgroup")
 _LIMITS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 
 
+_allowance: ContextVar[int | None] = ContextVar("_allowance", default=None)
+
+
+class NotEnoughMemoryError(DataError):
+    """The work would not fit into memory, and was not begun."""
+
+
+@contextmanager
+def memory_allowance(n_bytes: int | None) -> Iterator[None]:
+    """Work as if the process may have so many bytes in all, where whoever runs it limits it."""
+    before = _allowance.set(n_bytes)
+    try:
+        yield
+    finally:
+        _allowance.reset(before)
+
+
 def available_memory() -> int:
     """The bytes that this process can still take, by the system, its cgroups and its limits."""
-    bounds = [_of_system(), *_of_groups(), *_of_process()]
+    bounds = [_of_system(), *_of_groups(), *_of_process(), *_of_allowance()]
     return max(0, min(bounds))
 
 
 def check_memory(needed: int, available: int, advice: str) -> None:
     """Refuse before the work what would end in being killed."""
     if needed > available:
-        raise DataError(
+        raise NotEnoughMemoryError(
             f"the work must fit into memory. It needs {size_in_words(needed)}, here are "
             f"{size_in_words(available)}: {advice}."
         )
@@ -81,6 +101,16 @@ def _cached(folder: Path) -> int:
         return int(numbers.get("inactive_file", numbers.get("total_inactive_file", 0)))
     except (OSError, ValueError):
         return 0
+
+
+def _of_allowance() -> list[int]:
+    """What the allowance leaves besides the memory that is in use."""
+    most = _allowance.get()
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError):
+        return [] if most is None else [most]
+    return [] if most is None else [most - pages * os.sysconf("SC_PAGE_SIZE")]
 
 
 def _of_process() -> list[int]:

@@ -14,20 +14,39 @@ StrPath = str | os.PathLike[str]
 
 
 class Place(NamedTuple):
-    """A file: its name for messages, and where it is; on this machine without a file system."""
+    """A file, or some of its rows.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    path, filesystem
+        Where it is; on this machine without a file system.
+    row_group
+        Of a Parquet file, the row group that is meant, if not all.
+    span
+        Of a text, the first byte that is meant and the one after the last, if not all. It begins
+        and ends with a line.
+    """
 
     name: str
     path: str
     filesystem: Any = None
+    row_group: int | None = None
+    span: tuple[int, int] | None = None
 
 
-def find_files(paths: StrPath | Sequence[StrPath]) -> list[Place]:
+def find_files(paths: StrPath | Sequence[StrPath | Place]) -> list[Place]:
     """The files that paths mean, those of a pattern in the order of their names.
 
     `s3://bucket/train/*.parquet` and other URIs are found by `pyarrow.fs`.
     """
     several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    places = [place for path in several for place in _expand(os.fspath(path))]
+    places = [
+        place
+        for path in several
+        for place in ([path] if isinstance(path, Place) else _expand(os.fspath(path)))
+    ]
     if not places:
         raise DataError("files must be given to read. Got none.")
     return places

@@ -63,9 +63,36 @@ class Source(NamedTuple):
         return cls(io.BytesIO(text), name, len(text))
 
 
+class SpanStream(io.RawIOBase):
+    """Some of the bytes of a file, as a stream."""
+
+    def __init__(self, file: BinaryIO, span: tuple[int, int]) -> None:
+        super().__init__()
+        self._file, self._left = file, span[1] - span[0]
+        file.seek(span[0])
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with memoryview(buffer) as view:
+            got = self._file.readinto(view[: self._left])  # type: ignore[attr-defined]
+        self._left -= got
+        return int(got)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 @contextmanager
-def open_for_reading(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """The plain bytes of a file; gzip and zstd are known by their first bytes, not by name."""
+def open_for_reading(
+    path: str | os.PathLike[str], span: tuple[int, int] | None = None
+) -> Iterator[Source]:
+    """The plain bytes of a file, or some of them.
+
+    gzip and zstd are known by their first bytes, not by name.
+    """
     name = os.fspath(path)
     try:
         file = open(name, "rb")  # noqa: SIM115 (closed below, after the error is translated)
@@ -76,6 +103,9 @@ def open_for_reading(path: str | os.PathLike[str]) -> Iterator[Source]:
     except OSError as error:
         raise DataError(f"{name}: cannot be opened: {error.strerror}.") from None
     with file:
+        if span is not None:
+            yield Source(SpanStream(file, span), name, span[1] - span[0])  # type: ignore[arg-type]
+            return
         try:
             start = file.peek(4)
         except OSError as error:
@@ -196,6 +226,12 @@ def _read_into(source: Source, view: memoryview) -> int:
         raise DataError(f"{source.name}: the compressed file is damaged: {error}.") from None
     except OSError as error:
         raise DataError(f"{source.name}: cannot be read: {error.strerror}.") from None
+
+
+def is_compressed(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as a compressed one does."""
+    with open(path, "rb") as file:
+        return file.read(4).startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

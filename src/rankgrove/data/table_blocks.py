@@ -139,7 +139,9 @@ class TableSource:
         if place.filesystem is not None:
             raise DataError("must be a file of this machine. Got a URI: write it as Parquet.")
         compression = format_and_compression(place.path)[1]
-        return DelimitedFile(Path(place.path), SEPARATORS[self._kind], compression, self._header)
+        return DelimitedFile(
+            Path(place.path), SEPARATORS[self._kind], compression, self._header, place.span
+        )
 
     def _names(self, number: int) -> list[str]:
         if self._kind != "parquet":
@@ -157,14 +159,18 @@ class TableSource:
     def _count(self, number: int) -> int:
         with self._naming(number):
             if self._kind == "parquet":
+                group = self.places[number].row_group
                 with self._open(number) as file:
-                    return int(file.metadata.num_rows)
+                    about = file.metadata if group is None else file.metadata.row_group(group)
+                    return int(about.num_rows)
             return self._look_through(number)
 
     def _batches(self, number: int, wanted: list[str], step: int) -> Iterator[Any]:
         if self._kind == "parquet":
+            group = self.places[number].row_group
+            groups = None if group is None else [group]
             with self._open(number) as file:
-                yield from file.iter_batches(step, columns=wanted)
+                yield from file.iter_batches(step, row_groups=groups, columns=wanted)
             return
         from rankgrove.data.delimited import refuse_overflow  # noqa: PLC0415 (needs pyarrow)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,8 +37,27 @@ class ReadPart:
 
     number: int
     name: str
-    data: Dataset
+    data: Dataset | PartRoles
     has_query_ids: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class PartRoles:
+    """What the rows of a part have besides features, as the fields of a Dataset have it."""
+
+    feature_names: tuple[str, ...]
+    labels: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    query_ids: NDArray[Any]
+    weights: NDArray[np.float64] | None = None
+    base_scores: NDArray[np.float64] | None = None
+    document_weights: NDArray[np.float64] | None = None
+    features: None = None
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """The rows of each query."""
+        return np.diff(self.offsets)
 
 
 def pack(meta: Any, **arrays: NDArray[Any]) -> bytes:
@@ -109,6 +129,10 @@ class Plan:
         """The worker that each run goes to: the one that has read the first of its query."""
         return self.owners[self.parts[self.first_runs[self.queries]]]
 
+    def place_of(self, number: int) -> int:
+        """The place of a part in the order of all parts."""
+        return bisect_left(self.numbers, number)
+
     def first_run(self, part: int) -> int:
         """The first run of a part."""
         return int(np.searchsorted(self.parts, part))
@@ -142,30 +166,94 @@ def share(
         Whether the order of queries is that of their ids, whatever that of the parts.
     """
     mine = sorted(parts, key=lambda part: part.number)
-    plan = make_plan(_exchange_headers(mine, peers), split_queries, sort_queries)
-    places_of = {number: place for place, number in enumerate(plan.numbers)}
-    sources = {places_of[part.number]: _Rows.of(part.data) for part in mine}
+    plan = make_plan(exchange_headers(mine, peers), split_queries, sort_queries)
+    sources = {plan.place_of(part.number): RowArrays.of(part.data) for part in mine}
     mine.clear()
-    wanted = np.flatnonzero(plan.receivers == peers.rank)
-    shard = _shard_of(plan, wanted, peers)
-    target = _Rows.empty(int(shard.offsets[-1]), len(wanted), plan)
-    places = _target_places(plan, wanted)
-
-    def fill(rows: _Rows, runs: Whole, starts: Whole, numbers: Whole) -> None:
-        """Copy runs, which begin at some rows and have some numbers among the runs of these."""
-        at, sizes = np.searchsorted(wanted, runs), plan.sizes[runs]
-        target.put(rows, spans(starts, sizes), spans(places[at], sizes), absent)
-        if target.run_weights is not None and rows.run_weights is not None:
-            target.run_weights[at] = rows.run_weights[numbers]
-
-    received = _exchange_rows(plan, sources, peers)
+    shares = Shares(plan, peers)
+    features = np.empty((shares.n_rows, len(plan.feature_names)), dtype=np.float32)
+    target = shares.make_target(features)
+    received = exchange_rows(plan, sources, peers)
     for part in sorted(sources):
-        runs = wanted[plan.parts[wanted] == part]
         # What has been copied is let go: there is never room for all rows twice.
-        fill(sources.pop(part), runs, plan.starts[runs], runs - plan.first_run(part))
-    for rows, runs in received:
-        fill(rows, runs, offsets_of(plan.sizes[runs])[:-1], np.arange(len(runs)))
-    return _dataset_of(plan, wanted, target, shard)
+        shares.put_part(target, part, sources.pop(part), absent)
+    shares.put_received(target, received, absent)
+    return Dataset(features, feature_names=plan.feature_names, **shares.fields_of(target))
+
+
+class Shares:
+    """Which rows a worker is to have, and where each of them goes."""
+
+    def __init__(self, plan: Plan, peers: Peers) -> None:
+        self._plan = plan
+        self._runs = np.flatnonzero(plan.receivers == peers.rank)
+        self.shard = _shard_of(plan, self._runs, peers)
+        self._places = _target_places(plan, self._runs)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.shard.offsets[-1])
+
+    def make_target(self, features: NDArray[Any]) -> RowArrays:
+        """Room for all rows, with the room for their features that there is."""
+        names = [name for name in self._plan.extras if name != "weights"]
+        arrays = {"features": features, "labels": np.empty(self.n_rows, dtype=np.float32)}
+        weights = np.empty(len(self._runs)) if "weights" in self._plan.extras else None
+        return RowArrays(arrays | {name: np.empty(self.n_rows) for name in names}, weights)
+
+    def rows_of(self, part: int, n_rows: int) -> Whole:
+        """The row of this worker that each row of a part becomes; -1 for those of others."""
+        rows = np.full(n_rows, -1, dtype=np.int64)
+        runs = self._runs[self._plan.parts[self._runs] == part]
+        places, sizes = self._places_of(runs), self._plan.sizes[runs]
+        rows[spans(self._plan.starts[runs], sizes)] = spans(places, sizes)
+        return rows
+
+    def put_part(self, target: RowArrays, part: int, rows: RowArrays, absent: float = 0.0) -> None:
+        """Copy what this worker keeps of a part that it has read."""
+        runs = self._runs[self._plan.parts[self._runs] == part]
+        self._put(
+            target, rows, runs, self._plan.starts[runs], runs - self._plan.first_run(part), absent
+        )
+
+    def put_received(
+        self, target: RowArrays, received: Iterable[tuple[RowArrays, Whole]], absent: float = 0.0
+    ) -> None:
+        """Copy what others have read."""
+        for rows, runs in received:
+            starts = offsets_of(self._plan.sizes[runs])[:-1]
+            self._put(target, rows, runs, starts, np.arange(len(runs)), absent)
+
+    def _put(
+        self, target: RowArrays, rows: RowArrays, runs: Whole, starts: Whole, numbers: Whole,
+        absent: float,
+    ) -> None:  # fmt: skip
+        """Copy runs, which begin at some rows and have some numbers among the runs of these."""
+        sizes = self._plan.sizes[runs]
+        target.put(rows, spans(starts, sizes), spans(self._places_of(runs), sizes), absent)
+        if target.run_weights is not None and rows.run_weights is not None:
+            target.run_weights[np.searchsorted(self._runs, runs)] = rows.run_weights[numbers]
+
+    def _places_of(self, runs: Whole) -> Whole:
+        return self._places[np.searchsorted(self._runs, runs)]
+
+    def fields_of(self, target: RowArrays) -> dict[str, Any]:
+        """The fields of a Dataset, but for its features."""
+        plan, first = self._plan, self._plan.first_runs[self.shard.numbers]
+        weights = None
+        if target.run_weights is not None:
+            weights = target.run_weights[np.searchsorted(self._runs, first)]
+            of_query = np.searchsorted(self.shard.numbers, plan.queries[self._runs])
+            differing = np.flatnonzero(weights[of_query] != target.run_weights)
+            if len(differing):
+                query = plan.ids[self._runs[differing[0]]].item()
+                raise DataError(
+                    f"the weight of query {query!r} must be the same in all of its rows. Got two."
+                )
+        by_row = {name: values for name, values in target.arrays.items() if name != "features"}
+        return by_row | {
+            "offsets": self.shard.offsets, "query_ids": plan.ids[first], "weights": weights,
+            "shard": self.shard,
+        }  # fmt: skip
 
 
 def make_plan(
@@ -201,7 +289,7 @@ def make_plan(
     )  # fmt: skip
 
 
-def _exchange_headers(
+def exchange_headers(
     mine: Sequence[ReadPart], peers: Peers
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """What is to be known of all parts, in their order."""
@@ -303,26 +391,17 @@ def _target_places(plan: Plan, wanted: Whole) -> Whole:
     return starts
 
 
-class _Rows:
+class RowArrays:
     """Arrays with one entry per row, and the weight of each run, if there are some."""
 
     def __init__(self, arrays: dict[str, NDArray[Any]], run_weights: NDArray[Any] | None) -> None:
         self.arrays, self.run_weights = arrays, run_weights
 
     @classmethod
-    def of(cls, data: Dataset) -> _Rows:
+    def of(cls, data: Dataset | PartRoles) -> RowArrays:
         arrays = {name: getattr(data, name) for name in _BY_ROW}
         present = {name: array for name, array in arrays.items() if array is not None}
         return cls(present, data.weights)
-
-    @classmethod
-    def empty(cls, n_rows: int, n_runs: int, plan: Plan) -> _Rows:
-        arrays: dict[str, NDArray[Any]] = {
-            "features": np.empty((n_rows, len(plan.feature_names)), dtype=np.float32),
-            "labels": np.empty(n_rows, dtype=np.float32),
-        }
-        arrays |= {name: np.empty(n_rows) for name in plan.extras if name != "weights"}
-        return cls(arrays, np.empty(n_runs) if "weights" in plan.extras else None)
 
     def take(self, rows: Whole, run_numbers: Whole) -> dict[str, NDArray[Any]]:
         """Copies of some rows and the weights of their runs, for a message."""
@@ -331,24 +410,24 @@ class _Rows:
             taken["run_weights"] = self.run_weights[run_numbers]
         return taken
 
-    def put(self, others: _Rows, source: Whole, target: Whole, absent: float) -> None:
+    def put(self, others: RowArrays, source: Whole, target: Whole, absent: float) -> None:
         """Copy some of other rows, which may have fewer features."""
-        features = others.arrays["features"]
-        width = features.shape[1]
-        self.arrays["features"][target, :width] = features[source]
-        self.arrays["features"][target, width:] = absent
         for name, array in others.arrays.items():
             if name != "features":
                 self.arrays[name][target] = array[source]
+                continue
+            width = array.shape[1]
+            self.arrays[name][target, :width] = array[source]
+            self.arrays[name][target, width:] = absent
 
 
-def _exchange_rows(
-    plan: Plan, sources: dict[int, _Rows], peers: Peers
-) -> list[tuple[_Rows, Whole]]:
+def exchange_rows(
+    plan: Plan, sources: dict[int, RowArrays], peers: Peers
+) -> list[tuple[RowArrays, Whole]]:
     """The runs that others have read and this worker needs; each worker is served in its turn."""
     receivers, senders = plan.receivers, plan.senders
     moving = receivers != senders
-    received: list[tuple[_Rows, Whole]] = []
+    received: list[tuple[RowArrays, Whole]] = []
     for rank in np.unique(receivers[moving]).tolist():
         messages = []
         mine = np.flatnonzero(moving & (receivers == rank) & (senders == peers.rank))
@@ -363,10 +442,10 @@ def _exchange_rows(
     return received
 
 
-def _unpack_rows(message: bytes) -> tuple[_Rows, Whole]:
+def _unpack_rows(message: bytes) -> tuple[RowArrays, Whole]:
     _, arrays = unpack(message)
     runs, weights = arrays.pop("runs"), arrays.pop("run_weights", None)
-    return _Rows(arrays, weights), runs
+    return RowArrays(arrays, weights), runs
 
 
 def _join(messages: Sequence[bytes]) -> bytes:
@@ -378,23 +457,3 @@ def _split(bundle: bytes) -> list[bytes]:
     count = int(np.frombuffer(bundle, "<i8", 1)[0])
     bounds = offsets_of(np.frombuffer(bundle, "<i8", count, 8)) + 8 * (count + 1)
     return [bundle[first:end] for first, end in pairwise(bounds.tolist())]
-
-
-def _dataset_of(plan: Plan, wanted: Whole, target: _Rows, shard: Shard) -> Dataset:
-    first = plan.first_runs[shard.numbers]
-    weights = None
-    if target.run_weights is not None:
-        weights = target.run_weights[np.searchsorted(wanted, first)]
-        of_query = np.searchsorted(shard.numbers, plan.queries[wanted])
-        differing = np.flatnonzero(weights[of_query] != target.run_weights)
-        if len(differing):
-            query = plan.ids[wanted[differing[0]]].item()
-            raise DataError(
-                f"the weight of query {query!r} must be the same in all of its rows. Got two."
-            )
-    return Dataset(
-        target.arrays["features"], target.arrays["labels"], shard.offsets, plan.ids[first],
-        weights=weights, feature_names=plan.feature_names, shard=shard,
-        base_scores=target.arrays.get("base_scores"),
-        document_weights=target.arrays.get("document_weights"),
-    )  # fmt: skip
