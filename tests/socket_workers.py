@@ -104,3 +104,8 @@ class Team:
     def end(self):
         for worker in self.workers:
             worker.end()
+
+
+def run_command(*command):
+    """Run a program, and keep what it says."""
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT)

@@ -3,12 +3,9 @@
 import _thread
 import json
 import logging
-import os
-import signal
 import subprocess
 import sys
 import threading
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,9 +15,19 @@ pytest.importorskip("dask.distributed")
 import cloudpickle
 import dask.dataframe
 import pyarrow.parquet
-from dask.distributed import Client, LocalCluster, MultiLock
+from dask.distributed import Client
 
-from rankgrove import Ranker, evaluate, make_web_search, read_data, write_data
+from dask_clusters import (
+    PARAMETERS,
+    READING,
+    TREE,
+    assert_nothing_is_left,
+    file_of,
+    fit,
+    plant_bomb,
+    start_cluster,
+)
+from rankgrove import Ranker, evaluate, read_data
 from rankgrove.distributed import (
     DaskRanker,
     WorkerLostError,
@@ -34,98 +41,6 @@ from signals import handle_interrupts
 # Workers cannot import the tests: what they are to run is sent to them.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-PARAMETERS = {"n_estimators": 6, "early_stopping_rounds": 5}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Training data in one file and in several, whose borders cut queries, and a validation set."""
-    place = tmp_path_factory.mktemp("data")
-    data, valid = make_web_search(40, 16), make_web_search(20, 16, seed=1)
-    for name in ("all.parquet", "all.csv", "all.txt"):
-        write_data(data, place / name)
-    write_data(valid, place / "valid.parquet")
-    table = pyarrow.parquet.read_table(place / "all.parquet")
-    bounds = [0, 50, 51, 52, 200, data.n_documents]
-    (place / "parts").mkdir()
-    for number, (first, end) in enumerate(pairwise(bounds)):
-        rows = table.slice(first, end - first)
-        pyarrow.parquet.write_table(rows, place / f"parts/{number}.parquet", row_group_size=70)
-    for suffix in ("txt", "csv"):
-        lines = (place / f"all.{suffix}").read_text().splitlines(keepends=True)
-        header = lines[:1] if suffix == "csv" else []
-        lines = lines[len(header) :]
-        for number, (first, end) in enumerate(pairwise(bounds)):
-            text = "".join([*header, *lines[first:end]])
-            (place / f"parts/{number}.{suffix}").write_text(text)
-    return place
-
-
-@pytest.fixture(scope="module")
-def wanted(folder):
-    """The model file of one process."""
-    ranker = Ranker(**PARAMETERS).fit(
-        read_data(folder / "all.parquet"), valid=read_data(folder / "valid.parquet")
-    )
-    return file_of(ranker, folder / "one")
-
-
-def start_cluster(n_workers):
-    return LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0",
-        memory_limit=0, silence_logs=logging.ERROR,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def clusters():
-    """The cluster of three workers, made on first need, and anew where one does not come back."""
-    started = []
-    yield started
-    for cluster in started:
-        cluster.close()
-
-
-@pytest.fixture
-def whole_client(clusters):
-    """A client of three workers that are all there."""
-    for _ in range(2):
-        if not clusters:
-            clusters.append(start_cluster(3))
-        with Client(clusters[-1]) as client:
-            try:
-                client.wait_for_workers(3, timeout=30)
-            except TimeoutError:
-                clusters.pop().close()
-                continue
-            yield client
-            return
-    pytest.fail("three workers must start")
-
-
-def file_of(ranker, path):
-    ranker.save(path)
-    return path.read_bytes()
-
-
-def fit(folder, client, pattern="parts/*.parquet", **more):
-    options = {**PARAMETERS, **more.pop("parameters", {})}
-    return DaskRanker(**options).fit(
-        folder / pattern, valid=folder / "valid.parquet", client=client, **more
-    )
-
-
-def assert_nothing_is_left(client):
-    """No open port, and no task that runs or waits."""
-
-    def count_ports():
-        from rankgrove.distributed import dask_worker
-
-        return len(dask_worker._ports)
-
-    assert set(client.run(count_ports).values()) == {0}
-    assert not any(client.processing().values())
-
 
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
 def test_the_model_file_is_that_of_one_process(n_workers, folder, wanted, tmp_path):
@@ -135,8 +50,12 @@ def test_the_model_file_is_that_of_one_process(n_workers, folder, wanted, tmp_pa
         assert_nothing_is_left(client)
 
 
-@pytest.mark.parametrize("pattern", ["parts/*.csv", "parts/*.txt", "all.txt"])
-def test_text_files_give_the_model_of_one_process(pattern, folder, wanted, whole_client, tmp_path):
+@pytest.mark.parametrize("pattern", ["parts/*.csv", "parts/*.txt", "all.txt", "all.csv"])
+def test_text_files_give_the_model_of_one_process(
+    pattern, folder, whole_client, tmp_path, monkeypatch
+):
+    # So small texts are not divided otherwise.
+    monkeypatch.setattr(dask_client, "_LEAST_BYTES", 1000)
     ranker = DaskRanker(n_estimators=3).fit(str(folder / pattern), client=whole_client)
     suffix = pattern.rpartition(".")[2]
     alone = Ranker(n_estimators=3).fit(read_data(folder / f"all.{suffix}"))
@@ -169,26 +88,6 @@ def test_rows_of_queries_anywhere_are_brought_together_on_request(folder, whole_
     )
     alone = Ranker(n_estimators=3).fit(read_data(tmp_path / "mixed.parquet", split_queries="group"))
     assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
-
-
-def plant_bomb(place, number):
-    """Have the process of a worker kill itself when it comes to a place for the nth time."""
-    from rankgrove.distributed import dask_worker, tasks
-
-    module = tasks if hasattr(tasks, place) else dask_worker
-    function, calls = getattr(module, place), []
-
-    def die_in_time(*arguments, **options):
-        calls.append(1)
-        if len(calls) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-
-    setattr(module, place, die_in_time)
-
-
-# What is called after each tree, and when a set is read.
-TREE, READING = "_check_same", "read_parts"
 
 
 @pytest.mark.parametrize(
@@ -230,6 +129,36 @@ def test_bad_data_of_one_worker_are_one_error_with_file_and_place(folder, whole_
     assert_nothing_is_left(whole_client)
 
 
+def test_files_of_a_store_give_the_model_of_one_process(folder, wanted, whole_client, tmp_path):
+    ranker = DaskRanker(**PARAMETERS).fit(
+        f"{folder.as_uri()}/parts/*.parquet",
+        valid=f"{folder.as_uri()}/valid.parquet",
+        client=whole_client,
+    )
+    assert file_of(ranker, tmp_path / "model") == wanted
+
+
+def test_data_that_do_not_fit_into_a_worker_are_refused_by_its_name(folder, whole_client):
+    def be_small():
+        from rankgrove.distributed import dask_worker
+
+        dask_worker._memory_of = lambda worker: 1
+
+    def be_large():
+        from rankgrove.distributed import dask_worker
+
+        dask_worker._memory_of = lambda worker: None
+
+    victim = sorted(whole_client.nthreads())[1]
+    whole_client.run(be_small, workers=[victim])
+    try:
+        with pytest.raises(WorkersError, match=rf"worker {victim}: the work must fit.*add workers"):
+            fit(folder, whole_client)
+    finally:
+        whole_client.run(be_large, workers=[victim])
+    assert_nothing_is_left(whole_client)
+
+
 def test_two_fits_at_once_wait_for_each_other(folder, wanted, whole_client, tmp_path):
     files, errors = {}, []
 
@@ -249,8 +178,7 @@ def test_two_fits_at_once_wait_for_each_other(folder, wanted, whole_client, tmp_
 
 
 def test_interrupting_a_fit_that_waits_leaves_no_lock(folder, wanted, whole_client, tmp_path):
-    names = [f"rankgrove-{worker}" for worker in whole_client.nthreads()]
-    with MultiLock(names=names, client=whole_client):
+    with dask_client.Cluster(whole_client).alone():
         timer = threading.Timer(3.0, _thread.interrupt_main)
         timer.start()
         with handle_interrupts(), pytest.raises(KeyboardInterrupt):
@@ -315,7 +243,7 @@ def test_another_version_on_a_worker_is_refused(folder, whole_client, monkeypatc
 
 def test_a_scheduler_that_is_not_there_is_refused(folder, monkeypatch):
     monkeypatch.setattr(dask_client, "_CONNECTING", 0.5)
-    with pytest.raises(ParameterError, match=r"client must be .*scheduler.*'tcp://127.0.0.1:1'"):
+    with pytest.raises(ParameterError, match=r"scheduler must be there.*'tcp://127.0.0.1:1'"):
         fit(folder, "tcp://127.0.0.1:1")
 
 

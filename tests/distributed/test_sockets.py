@@ -3,11 +3,9 @@
 import hashlib
 import os
 import pickle
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -33,7 +31,7 @@ from rankgrove.distributed import (
 from rankgrove.distributed.collectives import even_bounds
 from rankgrove.distributed.wire import Header, NumberType, Operation
 from rankgrove.errors import ParameterError, RankgroveError
-from socket_workers import LIMIT, Team, Worker
+from socket_workers import LIMIT, Team, Worker, run_command
 
 HISTOGRAM = 36_864  # numbers: 294,912 bytes
 
@@ -571,23 +569,6 @@ def test_errors_keep_the_worker_after_pickling():
     assert (str(again), vars(again)) == (str(error), vars(error))
 
 
-@pytest.fixture
-def certificate(tmp_path):
-    """A certificate of 127.0.0.1 and its key, in one file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs the program openssl to make a certificate")
-    paths = [tmp_path / name for name in ("key.pem", "certificate.pem")]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-         "-nodes", "-days", "2", "-subj", "/CN=worker", "-addext", "subjectAltName=IP:127.0.0.1",
-         "-keyout", str(paths[0]), "-out", str(paths[1])],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    both = tmp_path / "both.pem"
-    both.write_text("".join(path.read_text() for path in paths))
-    return str(both)
-
-
 def test_connections_are_encrypted_on_request(connected, certificate):
     team = connected(3, tls=certificate)
     assert team.ask("sum", length=1_000_000) == [digest(naive_sum(3, 1_000_000))] * 3
@@ -607,40 +588,6 @@ def test_worker_without_a_certificate_is_refused(teams, certificate):
     assert second["error"] == WorkerLostError.__name__
 
 
-def _run(*command):
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT)
-
-
-@pytest.fixture
-def hosts():
-    """Two machines with a cable between them, as network namespaces."""
-    if shutil.which("ip") is None:
-        pytest.skip("needs the program ip (Debian: iproute2)")
-    names = [f"rankgrove-{os.getpid()}-{side}" for side in "ab"]
-    cables = [f"rg{os.getpid() % 10**8}{side}" for side in "ab"]
-    if _run("ip", "netns", "add", names[0]).returncode:
-        pytest.skip("needs root, for network namespaces")
-    _run("ip", "netns", "add", names[1])
-    try:
-        steps = [["ip", "link", "add", cables[0], "type", "veth", "peer", "name", cables[1]]]
-        for i in (0, 1):
-            inside = ["ip", "-n", names[i]]
-            steps += [
-                ["ip", "link", "set", cables[i], "netns", names[i]],
-                [*inside, "addr", "add", f"10.77.0.{i + 1}/24", "dev", cables[i]],
-                [*inside, "link", "set", cables[i], "up"],
-                [*inside, "link", "set", "lo", "up"],
-            ]
-        for step in steps:
-            done = _run(*step)
-            if done.returncode:
-                pytest.skip(f"needs network namespaces with veth: {done.stderr.strip()}")
-        yield names, cables
-    finally:
-        for name in names:
-            _run("ip", "netns", "del", name)
-
-
 def team_on(teams, names):
     prefixes = [("ip", "netns", "exec", name) for name in names]
     return teams(2, prefixes=prefixes, hosts=["10.77.0.1", "10.77.0.2"])
@@ -651,7 +598,7 @@ def test_cut_cable_is_a_lost_worker(teams, hosts):
     team = team_on(teams, names)
     assert not any("error" in answer for answer in team.connect(silence=3.0))
     team.ask("sum", length=HISTOGRAM)
-    assert _run("ip", "-n", names[1], "link", "set", cables[1], "down").returncode == 0
+    assert run_command("ip", "-n", names[1], "link", "set", cables[1], "down").returncode == 0
     team.tell("sum", length=HISTOGRAM)
     for rank, answer in enumerate(team.answers()):
         assert named(answer, 1 - rank, team, WorkerLostError.__name__)
@@ -664,7 +611,7 @@ def test_cut_cable_is_noticed_while_nothing_is_sent(teams, hosts):
     assert not any("error" in answer for answer in team.connect(silence=3.0))
     team.workers[0].tell("sum", length=1)
     time.sleep(0.5)
-    assert _run("ip", "-n", names[1], "link", "set", cables[1], "down").returncode == 0
+    assert run_command("ip", "-n", names[1], "link", "set", cables[1], "down").returncode == 0
     assert named(team.workers[0].answer(), 1, team, WorkerLostError.__name__)
 
 
@@ -672,7 +619,7 @@ def test_slow_cable_is_not_a_lost_worker(teams, hosts):
     names, cables = hosts
     for name, cable in zip(names, cables, strict=True):
         slow = ["rate", "8mbit", "burst", "32kb", "latency", "200ms"]
-        done = _run("tc", "-n", name, "qdisc", "add", "dev", cable, "root", "tbf", *slow)
+        done = run_command("tc", "-n", name, "qdisc", "add", "dev", cable, "root", "tbf", *slow)
         if done.returncode:
             pytest.skip(f"needs tc with tbf: {done.stderr.strip()}")
     team = team_on(teams, names)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pickle import loads
 from typing import Any
+from urllib.parse import urlsplit
 
-from dask.distributed import Client, Future, MultiLock
+from dask.distributed import Client, Future, Semaphore
 
-from rankgrove.distributed.dask_worker import Job, open_port, stop, work
+from rankgrove.distributed.dask_worker import Job, open_port, stop, task_key, work
 from rankgrove.distributed.failures import WorkerFailedError, WorkerLostError, WorkersError
 from rankgrove.distributed.following import Start, Step
-from rankgrove.distributed.parts import Part, StrPath, deal_parts, list_parts
+from rankgrove.distributed.parts import LEAST_BYTES, Part, StrPath, deal_parts, list_parts
 from rankgrove.distributed.sockets import new_token
 from rankgrove.distributed.tasks import (
     Evaluation,
@@ -31,15 +34,19 @@ from rankgrove.errors import RankgroveError, refusal
 
 _logger = logging.getLogger("rankgrove.distributed")
 
-# Seconds: between looks at who is there, until the workers of a failed attempt have said why, for
-# the last words of the others, until another worker comes if none is left, and between lines that
-# say why nothing happens.
+# Seconds: between looks at who is there, until a worker that the scheduler does not hear of is
+# given up, until the workers of a failed attempt have said why, for the last words of the others,
+# until another worker comes if none is left, between lines that say why nothing happens, and until
+# a scheduler is found not to be there.
 _LOOK = 1.0
+_SILENCE = 60.0
 _REASONS = 4.0
 _LAST_WORDS = 2.0
 _NEW_WORKER = 60.0
 _LINE = 30.0
-_CONNECTING = 10.0
+_CONNECTING = 5.0
+
+_LEAST_BYTES = LEAST_BYTES
 
 Told = Callable[["Start | Step"], bool]
 
@@ -56,18 +63,20 @@ class WorkersGoneError(WorkersError):
     """Workers have left while they were needed."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        words = ", ".join(addresses)
-        super().__init__(f"worker {words}", None, addresses[0])
+        super().__init__(f"worker {', '.join(addresses)}", None, addresses[0])
+        self.addresses = addresses
 
 
 def as_client(client: Any) -> Client:
     """A client of a cluster: as given, of an address, or the one that is there already."""
     if isinstance(client, str):
         try:
+            _knock(client)
             return Client(client, timeout=_CONNECTING, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MemoryError) as error:
+            # What is no scheduler may answer with what reads as the length of a huge message.
             raise refusal(
-                "client", "be the address of a Dask scheduler that is there", client,
+                "the Dask scheduler", "be there, and answer", client,
                 advice="start it with 'dask scheduler', and see whether a firewall is between",
             ) from error  # fmt: skip
     if client is None:
@@ -80,18 +89,53 @@ def as_client(client: Any) -> Client:
     return client
 
 
+def _knock(address: str) -> None:
+    """Fail in time where nobody listens: a client that finds nobody ends very slowly."""
+    place, until = urlsplit(address), time.monotonic() + _CONNECTING
+    if place.scheme not in ("tcp", "tls") or place.hostname is None or place.port is None:
+        return
+    while True:
+        try:
+            with socket.create_connection((place.hostname, place.port), timeout=_CONNECTING):
+                return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
 class Cluster:
-    """The workers of a client."""
+    """The workers of a client, but for those that were given up."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._given_up: set[str] = set()
 
     def workers(self) -> list[str]:
-        """The addresses of the workers that are there."""
+        """The addresses of the workers that are there, and that the scheduler hears of."""
         try:
-            return sorted(self.client.nthreads())
+            scheduler: Any = self.client.scheduler
+            told = self.client.sync(scheduler.identity, callback_timeout=_SILENCE)["workers"]
         except (OSError, TimeoutError) as error:
             raise WorkersError(f"the Dask scheduler must answer. Got: {error}.") from error
+        last_seen = {worker: about["last_seen"] for worker, about in told.items()}
+        newest = max(last_seen.values(), default=0.0)
+        return sorted(
+            worker
+            for worker, seen in last_seen.items()
+            if newest - seen <= _SILENCE and worker not in self._given_up
+        )
+
+    def give_up(self, workers: Sequence[str]) -> None:
+        """Do without workers, which the scheduler may still take for alive."""
+        self._given_up.update(workers)
+
+    def run(self, function: Callable[..., Any], *arguments: Any, workers: Sequence[str]) -> Any:
+        """What a function gives on each worker, or its error; TimeoutError if one is silent."""
+        return self.client.run(
+            function, *arguments, workers=list(workers), on_error="return",
+            callback_timeout=_SILENCE,
+        )  # fmt: skip
 
     def some_workers(self, seconds: float = 0.0) -> list[str]:
         """The workers, at least one; maybe after some time."""
@@ -113,7 +157,11 @@ class Cluster:
                 advice="the connections between workers of a run have none yet",
             )  # fmt: skip
         here = versions()
-        answers = self.client.run(versions, workers=list(workers), on_error="return")
+        try:
+            answers = self.run(versions, workers=workers)
+        except TimeoutError:
+            silent = sorted(set(workers) - set(self.workers()))
+            raise WorkersGoneError(silent or workers) from None
         for worker, answer in answers.items():
             if isinstance(answer, OSError):
                 raise WorkersGoneError([worker])
@@ -130,9 +178,10 @@ class Cluster:
                         None, worker,
                     )  # fmt: skip
 
-    def list_files(self, patterns: Sequence[StrPath]) -> Source:
+    def list_files(self, patterns: Sequence[StrPath], reading: Mapping[str, Any]) -> Source:
         """The parts of files, as a worker sees them."""
-        future = self.client.submit(attempt, list_parts, list(patterns), pure=False)
+        listing = partial(list_parts, n_workers=len(self.workers()), least_bytes=_LEAST_BYTES)
+        future = self.client.submit(attempt, listing, list(patterns), dict(reading), pure=False)
         found = future.result()
         if isinstance(found, Failure):
             raise found.error
@@ -152,23 +201,23 @@ class Cluster:
         return Source(parts, futures)
 
     @contextmanager
-    def alone_on(self, workers: Sequence[str]) -> Iterator[None]:
-        """Nobody else trains on these workers meanwhile."""
-        names = [f"rankgrove-{worker}" for worker in workers]
-        lock = MultiLock(names=names, client=self.client)
+    def alone(self) -> Iterator[None]:
+        """Nobody else trains on the cluster meanwhile, until this process ends at the latest."""
+        # The scheduler frees what a client that is gone has held, after half a minute by default.
+        scheduler: Any = self.client.scheduler
+        turn = Semaphore(
+            name="rankgrove", scheduler_rpc=scheduler, loop=self.client.loop
+        )  # fmt: skip
+        next_line = time.monotonic() + _LINE
+        while not turn.acquire(timeout=_LOOK):
+            if time.monotonic() >= next_line:
+                next_line += _LINE
+                _logger.warning("waiting for another fit on the same cluster to end")
         try:
-            while not lock.acquire(timeout=_LINE):
-                _logger.warning(
-                    "waiting for another fit on the same workers to end; if its process was "
-                    "killed, restart the cluster"
-                )
-                lock = MultiLock(names=names, client=self.client)
             yield
         finally:
-            # Also of one that Ctrl-C has kept from being acquired: it must not be granted later.
             with suppress(OSError):
-                scheduler: Any = self.client.scheduler
-                self.client.sync(scheduler.multi_lock_release, id=lock.id)
+                turn.release()
 
 
 class Attempt:
@@ -201,8 +250,8 @@ class Attempt:
             self._end()
 
     def _job(self, task: Any, reading: dict[str, Any], options: Mapping[str, Any]) -> Job:
-        opened = self._client.run(
-            open_port, self._run, options.get("ports"), workers=self._workers, on_error="return"
+        opened = self._cluster.run(
+            open_port, self._run, options.get("ports"), workers=self._workers
         )
         addresses = []
         for worker in self._workers:
@@ -213,7 +262,17 @@ class Attempt:
                 raise WorkersGoneError([worker])
             addresses.append(answer)
         n_parts = {name: len(source.parts) for name, source in self._sources.items()}
-        return Job(self._run, addresses, new_token(), reading, n_parts, task, options.get("n_jobs"))
+        # A base model may need features, and rows of a query anywhere must be put in order.
+        in_blocks = (
+            isinstance(task, Training)
+            and task.base_model is None
+            and not any(source.frames for source in self._sources.values())
+            and reading.get("split_queries") != "group"
+        )
+        return Job(
+            self._run, addresses, new_token(), reading, n_parts, task, options.get("n_jobs"),
+            in_blocks,
+        )  # fmt: skip
 
     def _submit(self, job: Job) -> None:
         shares: list[dict[str, list[Part]]] = [{} for _ in self._workers]
@@ -230,7 +289,7 @@ class Attempt:
                 shares[rank][name].append(own)
         for rank, worker in enumerate(self._workers):
             future = self._client.submit(
-                work, job, rank, shares[rank], frames[rank], key=f"{self._run}-{rank}",
+                work, job, rank, shares[rank], frames[rank], key=task_key(self._run, rank),
                 workers=[worker], allow_other_workers=False, pure=False, retries=0,
             )  # fmt: skip
             self._futures.append(future)
@@ -291,6 +350,7 @@ class Attempt:
         rank, error = find_cause(errors) or next(iter(errors.items()))
         worker = self._workers[rank]
         if isinstance(error, WorkerLostError):
+            self._cluster.give_up([worker])
             raise WorkersGoneError([worker]) from None
         if isinstance(error, (RankgroveError, ValueError, TypeError)):
             raise error
@@ -305,7 +365,7 @@ class Attempt:
             there: list[str] = []
             with suppress(OSError, TimeoutError, WorkersError):
                 there = [worker for worker in self._cluster.workers() if worker in self._workers]
-                self._client.run(stop, self._run, workers=there, on_error="ignore")
+                self._cluster.run(stop, self._run, workers=there)
             pairs = zip(self._workers, self._futures, strict=False)
             left = [future for worker, future in pairs if worker in there]
             until = time.monotonic() + _LAST_WORDS
@@ -344,10 +404,11 @@ def run_attempts(
     for restart in range(max_restarts + 1):
         try:
             cluster.check(workers)
-            with cluster.alone_on(workers):
+            with cluster.alone():
                 go = Attempt(cluster, workers, sources, told)
                 return go.run(make_task(), reading, options)
         except WorkersGoneError as gone:
+            cluster.give_up(gone.addresses)
             words = f"{gone} is gone {progress()}"
             if restart == max_restarts:
                 more = f" after {max_restarts} restarts" if max_restarts else ""

@@ -44,7 +44,9 @@ def connected(client: Client | str | None) -> Iterator[Cluster]:
     if isinstance(client, str) and client.startswith(_LOCAL):
         n_workers = client.removeprefix(_LOCAL)
         if not n_workers.isdecimal() or int(n_workers) < 1:
-            raise refusal("client", "be like 'local:4', with the number of processes", client)
+            raise refusal(
+                "the address of processes here", "be like 'local:4', with their number", client
+            )
         n_threads = max(1, resolve_n_jobs(None) // int(n_workers))
         with (
             LocalCluster(
@@ -95,9 +97,9 @@ def follow_training(
     with following, connected(client) as cluster:
         with suppress(WorkersGoneError):
             cluster.check(cluster.some_workers())
-        sources = {"": _source(cluster, "X", train)}
+        sources = {"": _source(cluster, "X", train, options)}
         for name, data in valid_sets.items():
-            sources[name] = _source(cluster, "valid", data)
+            sources[name] = _source(cluster, "valid", data, options)
         run_attempts(
             cluster, sources, following.make_task, options, told=following.told,
             progress=following.words, max_restarts=max_restarts,
@@ -122,7 +124,8 @@ def evaluate_on(
     whole_number("max_restarts", max_restarts, 0)
     with connected(client) as cluster:
         values: dict[str, float] = run_attempts(
-            cluster, {"": _source(cluster, "X", data)}, lambda: Evaluation(model, metrics), options,
+            cluster, {"": _source(cluster, "X", data, options)},
+            lambda: Evaluation(model, metrics), options,
             told=lambda _: False, progress=lambda: "while data were measured",
             max_restarts=max_restarts, options={"ports": ports, "n_jobs": n_jobs},
         )  # fmt: skip
@@ -133,7 +136,7 @@ def is_frame(data: Any) -> bool:
     return hasattr(type(data), "map_partitions") and hasattr(type(data), "to_delayed")
 
 
-def _source(cluster: Cluster, name: str, data: Any) -> Source:
+def _source(cluster: Cluster, name: str, data: Any, reading: Mapping[str, Any]) -> Source:
     if is_frame(data):
         return cluster.hold_frame(data)
     patterns = [data] if isinstance(data, (str, PathLike)) else data
@@ -146,4 +149,4 @@ def _source(cluster: Cluster, name: str, data: Any) -> Source:
             name, "be paths of data files, or a Dask data frame", got=type(data).__name__,
             advice="data in the memory of one machine are for Ranker",
         )  # fmt: skip
-    return cluster.list_files(patterns)
+    return cluster.list_files(patterns, reading)

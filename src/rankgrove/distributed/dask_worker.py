@@ -10,19 +10,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+import dask
 import numpy as np
 from dask.distributed import WorkerPlugin, get_worker
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.letor_reader import ABSENT
+from rankgrove.data.memory import NotEnoughMemoryError, memory_allowance
 from rankgrove.distributed.addresses import Listener, listen
-from rankgrove.distributed.failures import StoppedError
+from rankgrove.distributed.binned_parts import bin_parts
+from rankgrove.distributed.failures import StoppedError, WorkersError
 from rankgrove.distributed.joining import connect
-from rankgrove.distributed.parts import Part, read_parts
+from rankgrove.distributed.parts import Part, check_width, read_parts
 from rankgrove.distributed.sharing import ReadPart, share
 from rankgrove.distributed.sockets import SocketPeers
 from rankgrove.distributed.tasks import Evaluation, Failure, Training, do_task, plain_error
-from rankgrove.errors import DataError, RankgroveError, parameter
+from rankgrove.errors import RankgroveError
+from rankgrove.trees.binned_data import BinnedData
 
 # Seconds that workers have until all have begun: one of them may be busy with other tasks.
 _UNTIL_ALL_BEGIN = 3600.0
@@ -50,6 +55,8 @@ class Job:
         What is done with the data.
     n_jobs
         Threads of each worker; None for those that Dask gives it.
+    in_blocks
+        Whether files are read block by block into bins.
     """
 
     run: str
@@ -59,6 +66,7 @@ class Job:
     n_parts: dict[str, int]
     task: Training | Evaluation
     n_jobs: int | None
+    in_blocks: bool
 
 
 class IgnoreInterrupts(WorkerPlugin):
@@ -90,6 +98,11 @@ def stop(run: str, dask_worker: Any = None) -> None:
         listener.close()
 
 
+def task_key(run: str, rank: int) -> str:
+    """What Dask calls the task of a worker in a run."""
+    return f"{run}-{rank}"
+
+
 def work(job: Job, rank: int, parts: Mapping[str, Sequence[Part]], frames: Sequence[Any]) -> Any:
     """The part of one worker in a run: what the first one returns is the result."""
     worker = get_worker()
@@ -98,9 +111,9 @@ def work(job: Job, rank: int, parts: Mapping[str, Sequence[Part]], frames: Seque
         return Failure(StoppedError(f"worker {worker.address} was told to stop."))
     n_jobs = job.n_jobs or worker.state.nthreads
     try:
-        with connect(
+        with memory_allowance(_memory_of(worker)), connect(
             listener, rank, job.addresses, job.token,
-            timeout=_UNTIL_ALL_BEGIN, should_stop=lambda: job.run in _stopped,
+            timeout=_UNTIL_ALL_BEGIN, should_stop=lambda: _has_ended(job.run, worker, rank),
         ) as peers:  # fmt: skip
             sets = _read_sets(job, parts, frames, peers, n_jobs)
             return do_task(
@@ -108,8 +121,19 @@ def work(job: Job, rank: int, parts: Mapping[str, Sequence[Part]], frames: Seque
                 tell=lambda news: worker.log_event(job.run, pickle.dumps(news)),
                 check_going_on=lambda: _check_going_on(job.run),
             )  # fmt: skip
+    except NotEnoughMemoryError as error:
+        return Failure(
+            WorkersError(f"worker {worker.address}: {error.marked}", rank, worker.address)
+        )
     except Exception as error:
         return Failure(plain_error(error))
+
+
+def _memory_of(worker: Any) -> int | None:
+    """The memory at which Dask would end a worker, if it limits it."""
+    limit = worker.memory_manager.memory_limit
+    share = dask.config.get("distributed.worker.memory.terminate", default=0.95) or 1.0
+    return int(share * limit) if limit else None
 
 
 def _read_sets(
@@ -118,32 +142,45 @@ def _read_sets(
     frames: Sequence[Any],
     peers: SocketPeers,
     n_jobs: int,
-) -> dict[str, Dataset]:
+) -> dict[str, Documents]:
     """The training data under "", and the validation sets, each with the queries of this worker."""
-    sets: dict[str, Dataset] = {}
-    features = list(job.task.model.feature_names) if isinstance(job.task, Evaluation) else None
-    for name, n_parts in job.n_parts.items():
-        own = [
+    sets: dict[str, Documents] = {}
+    for name in job.n_parts:
+        given = [
             part if part.frame is None else replace(part, frame=frames[part.frame])
             for part in parts[name]
         ]
-        rows = _read(own, job, n_parts, features, peers, n_jobs)
-        data = share(
-            (ReadPart(part.number, part.name, each, part.has_query_ids) for part, each in rows),
-            peers,
-            split_queries=job.reading.get("split_queries", "error"),
-            absent=ABSENT[job.reading.get("absent", "zero")],
-        )
-        if sets and data.n_features != sets[""].n_features:
-            most = max(data.n_features, sets[""].n_features)
-            raise DataError(
-                f"validation set {name!r} must have the {sets[''].n_features} features of the "
-                f"training data. Got {data.n_features}: if the last ones are absent from every "
-                f"line, add {parameter('n_features', most)}."
-            )
-        sets[name] = data
-        features = list(sets[""].feature_names)
+        sets[name] = _read_set(name, given, job, sets.get(""), peers, n_jobs)
     return sets
+
+
+def _read_set(
+    name: str,
+    parts: Sequence[Part],
+    job: Job,
+    train: Documents | None,
+    peers: SocketPeers,
+    n_jobs: int,
+) -> Documents:
+    """One set; if it is not the training data, with the features of these."""
+    if job.in_blocks and isinstance(job.task, Training):
+        like = train if isinstance(train, BinnedData) else None
+        return bin_parts(
+            parts, peers, job.reading, job.task.parameters, like=like, name=name, n_jobs=n_jobs,
+            watch=lambda: _check_going_on(job.run),
+        )  # fmt: skip
+    features = job.task.model.feature_names if isinstance(job.task, Evaluation) else ()
+    wanted = features if train is None else train.feature_names
+    rows = _read(parts, job, job.n_parts[name], list(wanted) or None, peers, n_jobs)
+    data = share(
+        (ReadPart(part.number, part.name, each, part.has_query_ids) for part, each in rows),
+        peers,
+        split_queries=job.reading.get("split_queries", "error"),
+        absent=ABSENT[job.reading.get("absent", "zero")],
+    )
+    if train is not None:
+        check_width(name, data.n_features, train.n_features)
+    return data
 
 
 def _read(
@@ -171,6 +208,15 @@ def _read(
     if seen[0] and not from_zero:
         rows, _ = read_parts(watched(), options, several=several, from_zero=True)
     return rows
+
+
+def _has_ended(run: str, worker: Any, rank: int) -> bool:
+    """Whether nobody waits for the work of a worker: it was stopped, or the client is gone."""
+    # The scheduler takes back the tasks of a client that is gone.
+    task = worker.state.tasks.get(task_key(run, rank))
+    if task is None or task.state == "cancelled":
+        _stopped.add(run)
+    return run in _stopped
 
 
 def _check_going_on(run: str) -> None:

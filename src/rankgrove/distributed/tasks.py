@@ -14,7 +14,6 @@ import numpy as np
 
 from rankgrove._version import __version__
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import Dataset
 from rankgrove.data.documents import Documents
 from rankgrove.distributed.failures import (
     DisconnectedError,
@@ -99,7 +98,7 @@ def find_cause(errors: Mapping[int, Exception]) -> tuple[int, Exception] | None:
 
 def do_task(
     task: Training | Evaluation,
-    sets: dict[str, Dataset],
+    sets: dict[str, Documents],
     peers: SocketPeers,
     n_jobs: int,
     *,
@@ -122,7 +121,7 @@ def do_task(
     return _train(task, sets, peers, n_jobs, tell, check_going_on)
 
 
-def _measure(task: Evaluation, data: Dataset, n_jobs: int) -> dict[str, float]:
+def _measure(task: Evaluation, data: Documents, n_jobs: int) -> dict[str, float]:
     scores = task.model.predict(data, n_jobs=n_jobs)
     values = prepare_metrics(data, task.metrics, n_jobs)(scores)
     return {str(metric): value for metric, value in zip(task.metrics, values, strict=True)}
@@ -130,7 +129,7 @@ def _measure(task: Evaluation, data: Dataset, n_jobs: int) -> dict[str, float]:
 
 def _train(
     task: Training,
-    sets: dict[str, Dataset],
+    sets: dict[str, Documents],
     peers: SocketPeers,
     n_jobs: int,
     tell: Callable[[Start | Step], None],
