@@ -3,8 +3,8 @@
 Each number is cut into two whole numbers, of a large unit and of a small one. Units are powers of
 two, chosen by the largest number of all and by how many there are, so that no sum of whole numbers
 overflows. Whole numbers are added in any order; the two sums become one float at the end. What is
-lost is, for n numbers, at most n^3 / 2^122 of the largest, or n / 2^100 if that is more: 2^-62 of it
-for a million.
+lost is, for n numbers, at most n^3 / 2^122 of the largest, or n / 2^100 if that is more: 2^-62 of
+it for a million.
 """
 
 # mypy: disable-error-code="assignment"
@@ -29,8 +29,8 @@ Floats = NDArray[np.float64]
 _CHUNK = 1 << 16
 # Sums of whole numbers stay below 2^62, and each of them below 2^50.
 _SUM_BITS, _MOST_BITS = 62, 50
-# To this a float of less than 2^51 is added to be rounded to a whole number, which then stands in the
-# last bits. There are no instructions for several floats at once that turn them into int64.
+# To this a float of less than 2^51 is added to be rounded to a whole number, which then stands in
+# the last bits. Many processors cannot turn several floats at once into int64.
 _ROUNDER = np.float64(1.5 * 2.0**52)
 _ROUNDER_BITS = np.int64(_ROUNDER.view(np.int64))
 # Smaller numbers are cut as if the largest were 2^-952: then no unit is below the smallest float.

@@ -53,7 +53,11 @@ def checksum_of_features(
 
 def checksum_of_array(values: NDArray[Any], numbers: NDArray[np.int64], tag: int) -> int:
     """Of an array with one entry for each of these numbers; the tag tells arrays apart."""
-    words = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
-    with np.errstate(over="ignore"):
-        hashes = mix_array(words ^ draw_array(tag, 0, _ARRAYS, numbers))
-    return int(hashes.sum(dtype=np.uint64))
+    total = 0
+    for first in range(0, len(numbers), _CHUNK_ROWS):
+        rows = slice(first, first + _CHUNK_ROWS)
+        words = np.ascontiguousarray(values[rows], dtype=np.float64).view(np.uint64)
+        with np.errstate(over="ignore"):
+            hashes = mix_array(words ^ draw_array(tag, 0, _ARRAYS, numbers[rows]))
+        total += int(hashes.sum(dtype=np.uint64))
+    return total % (1 << 64)

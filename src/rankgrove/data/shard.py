@@ -50,8 +50,11 @@ class Shard:
     @property
     def row_numbers(self) -> NDArray[np.int64]:
         """The number of each row among all rows."""
-        ahead = np.repeat(self.places - self.offsets[:-1], np.diff(self.offsets))
-        return np.asarray(ahead + np.arange(self.offsets[-1]))
+        ahead = self.places - self.offsets[:-1]
+        numbers = np.arange(self.offsets[-1], dtype=np.int64)
+        if ahead.any():
+            numbers += np.repeat(ahead, np.diff(self.offsets))
+        return numbers
 
     def count(self, n: int) -> int:
         """The sum of a whole number over all workers."""

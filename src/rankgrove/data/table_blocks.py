@@ -96,6 +96,8 @@ class TableSource:
                     table = nw.from_native(self._pa.Table.from_batches([part]))
                     yield self._block(table, first, with_roles)
                     first += len(part)
+        # What pyarrow keeps for the next file would be missed by the codes.
+        self._pa.default_memory_pool().release_unused()
 
     def _block(self, table: Any, first: int, with_roles: bool) -> Block:
         columns = self._chosen
