@@ -168,6 +168,12 @@ def plain_ids(values: NDArray[Any], place: str) -> NDArray[Any]:
     )
 
 
+# Types that NumPy has, too, by the names that Arrow gives them.
+_ARROW_NUMBERS = frozenset(
+    ("float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+)
+
+
 def check_numeric(frame: nw.DataFrame[Any], names: Sequence[str]) -> None:
     """Refuse feature columns that are not numbers, all of them in one message."""
     bad = [f"{name!r} ({_kind(frame[name])})" for name in names if not _is_numeric(frame[name])]
@@ -204,7 +210,7 @@ def fill_features(
         stop = done + len(block)
         if stop > n_rows:
             break
-        columns = [_as_numbers(block[name]) for name in names]
+        columns = _numbers_of(block, names)
         for first in range(done, stop, _TILE_ROWS):
             last = min(first + _TILE_ROWS, stop)
             tile = out[first:last] if place is None else np.empty_like(out[first:last])
@@ -267,6 +273,21 @@ def _kind(column: nw.Series[Any]) -> str:
             except ValueError:
                 return f"{kind}, as {value[:40]!r} at row {row}"
     return kind
+
+
+def _numbers_of(block: nw.DataFrame[Any], names: Sequence[str]) -> list[NDArray[Any]]:
+    """Columns of a table as NumPy numbers."""
+    if not block.implementation.is_pyarrow():
+        return [_as_numbers(block[name]) for name in names]
+    # Plain numbers are taken from Arrow itself: to look at each by way of narwhals takes longer
+    # than to copy it.
+    natives = [block.to_native().column(name) for name in names]
+    return [
+        native.to_numpy()
+        if str(native.type) in _ARROW_NUMBERS and not native.null_count
+        else _as_numbers(block[name])
+        for name, native in zip(names, natives, strict=True)
+    ]
 
 
 def _as_numbers(column: nw.Series[Any]) -> NDArray[Any]:
