@@ -41,12 +41,12 @@ def fit(folder, client, pattern="parts/*.parquet", **more):
 
 
 def assert_nothing_is_left(client):
-    """No open port, and no task that runs or waits."""
+    """No open port, no message, and no task that runs or waits."""
 
     def count_ports():
-        from rankgrove.distributed import dask_worker
+        from rankgrove.distributed import dask_mesh, dask_worker
 
-        return len(dask_worker._ports)
+        return len(dask_worker._ports) + len(dask_mesh._inboxes)
 
     assert set(client.run(count_ports).values()) == {0}
     assert not any(client.processing().values())

@@ -15,7 +15,7 @@ pytest.importorskip("dask.distributed")
 import cloudpickle
 import dask.dataframe
 import pyarrow.parquet
-from dask.distributed import Client
+from dask.distributed import Client, Security
 
 from dask_clusters import (
     PARAMETERS,
@@ -157,6 +157,68 @@ def test_data_that_do_not_fit_into_a_worker_are_refused_by_its_name(folder, whol
     finally:
         whole_client.run(be_large, workers=[victim])
     assert_nothing_is_left(whole_client)
+
+
+def test_workers_without_ports_give_the_model_of_one_process(
+    folder, wanted, whole_client, tmp_path
+):
+    ranker = fit(folder, whole_client, ports="dask")
+    assert file_of(ranker, tmp_path / "model") == wanted
+    assert_nothing_is_left(whole_client)
+
+
+def test_others_go_on_when_a_worker_without_port_is_killed(
+    folder, wanted, whole_client, tmp_path, caplog
+):
+    victim = sorted(whole_client.nthreads())[1]
+    whole_client.run(plant_bomb, TREE, 3, workers=[victim])
+    with caplog.at_level(logging.WARNING, "rankgrove.distributed"):
+        ranker = fit(folder, whole_client, ports="dask")
+    assert file_of(ranker, tmp_path / "model") == wanted
+    assert any(victim in line and "restart 1 of 3" in line for line in caplog.messages)
+    assert_nothing_is_left(whole_client)
+
+
+def test_an_error_of_a_worker_without_port_is_raised_once(folder, whole_client, tmp_path):
+    for number in range(3):
+        text = (folder / f"parts/{number}.txt").read_text()
+        (tmp_path / f"{number}.txt").write_text(text + ("wurst" if number == 2 else ""))
+    with pytest.raises(DataError, match=r"2\.txt:\d+:1: "):
+        DaskRanker(n_estimators=2).fit(tmp_path / "*.txt", client=whole_client, ports="dask")
+    assert_nothing_is_left(whole_client)
+
+
+def test_the_connections_of_a_cluster_with_tls_have_it_too(folder, wanted, certificate, tmp_path):
+    security = Security(
+        require_encryption=True, tls_ca_file=certificate, tls_client_cert=certificate,
+        tls_client_key=certificate, tls_worker_cert=certificate, tls_worker_key=certificate,
+        tls_scheduler_cert=certificate, tls_scheduler_key=certificate,
+    )  # fmt: skip
+
+    def note_contexts():
+        from rankgrove.distributed import dask_worker
+
+        connect = dask_worker.connect
+
+        def noted(*arguments, tls, **options):
+            dask_worker.noted_tls = tls
+            return connect(*arguments, tls=tls, **options)
+
+        dask_worker.connect = noted
+
+    def with_contexts():
+        from rankgrove.distributed import dask_worker
+
+        return [type(context).__name__ for context in dask_worker.noted_tls]
+
+    with (
+        start_cluster(2, security=security, protocol="tls://") as cluster,
+        Client(cluster, security=security) as client,
+    ):
+        client.run(note_contexts)
+        assert file_of(fit(folder, client), tmp_path / "model") == wanted
+        assert set(map(tuple, client.run(with_contexts).values())) == {("SSLContext",) * 2}
+        assert file_of(fit(folder, client, ports="dask"), tmp_path / "model") == wanted
 
 
 def test_two_fits_at_once_wait_for_each_other(folder, wanted, whole_client, tmp_path):

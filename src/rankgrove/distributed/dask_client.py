@@ -17,8 +17,13 @@ from urllib.parse import urlsplit
 
 from dask.distributed import Client, Future, Semaphore
 
-from rankgrove.distributed.dask_worker import Job, open_port, stop, task_key, work
-from rankgrove.distributed.failures import WorkerFailedError, WorkerLostError, WorkersError
+from rankgrove.distributed.dask_worker import THROUGH_DASK, Job, open_port, stop, task_key, work
+from rankgrove.distributed.failures import (
+    NoPortError,
+    WorkerFailedError,
+    WorkerLostError,
+    WorkersError,
+)
 from rankgrove.distributed.following import Start, Step
 from rankgrove.distributed.parts import LEAST_BYTES, Part, StrPath, deal_parts, list_parts
 from rankgrove.distributed.sockets import new_token
@@ -30,7 +35,7 @@ from rankgrove.distributed.tasks import (
     find_cause,
     versions,
 )
-from rankgrove.errors import RankgroveError, refusal
+from rankgrove.errors import RankgroveError, parameter, refusal
 
 _logger = logging.getLogger("rankgrove.distributed")
 
@@ -151,11 +156,6 @@ class Cluster:
 
     def check(self, workers: Sequence[str]) -> None:
         """Refuse workers that would compute other bits."""
-        if any(address.startswith("tls:") for address in workers):
-            raise refusal(
-                "client", "be of a cluster without TLS", got="one with TLS",
-                advice="the connections between workers of a run have none yet",
-            )  # fmt: skip
         here = versions()
         try:
             answers = self.run(versions, workers=workers)
@@ -257,7 +257,7 @@ class Attempt:
         for worker in self._workers:
             answer = opened.get(worker)
             if isinstance(answer, Failure):
-                raise answer.error
+                raise _with_advice(answer.error)
             if not isinstance(answer, str):
                 raise WorkersGoneError([worker])
             addresses.append(answer)
@@ -268,6 +268,7 @@ class Attempt:
             and task.base_model is None
             and not any(source.frames for source in self._sources.values())
             and reading.get("split_queries") != "group"
+            and "format" not in reading
         )
         return Job(
             self._run, addresses, new_token(), reading, n_parts, task, options.get("n_jobs"),
@@ -378,6 +379,14 @@ class Attempt:
         self._futures.clear()
 
 
+def _with_advice(error: Exception) -> Exception:
+    """An error of opening a port, with the way without ports."""
+    if not isinstance(error, NoPortError):
+        return error
+    words = f"{error.marked} With {parameter('ports', THROUGH_DASK)} workers need none."
+    return NoPortError(words, error.rank, error.address)
+
+
 def run_attempts(
     cluster: Cluster,
     sources: Mapping[str, Source],
@@ -413,8 +422,9 @@ def run_attempts(
             if restart == max_restarts:
                 more = f" after {max_restarts} restarts" if max_restarts else ""
                 raise WorkerLostError(
-                    f"{words}{more}: see its log, or the memory of its machine; with a larger "
-                    f"max_restarts the others go on without it.",
+                    f"{words}{more}: see its log, the memory of its machine, or whether a firewall "
+                    f"is between workers ({parameter('ports', THROUGH_DASK)} opens no ports); with "
+                    f"a larger {parameter('max_restarts')} the others go on without it.",
                     None, gone.address,
                 ) from None  # fmt: skip
             workers = cluster.some_workers(_NEW_WORKER)

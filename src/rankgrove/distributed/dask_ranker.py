@@ -63,7 +63,8 @@ class DaskRanker(WorkersRanker):
         resume, base_model
             As for `Ranker.fit`.
         ports
-            The ports that workers may open for each other, as "9000-9100"; by default any.
+            The ports that workers may open for each other, as "9000-9100"; by default any. With
+            "dask" they open none, and talk over the connections of Dask, which takes longer.
         reading
             How files and frames are read: label, qid, weight, base_score, document_weight,
             features, split_queries and so on, as for `read_data` and `from_frame`.

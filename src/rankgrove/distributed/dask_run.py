@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike
@@ -51,7 +52,7 @@ def connected(client: Client | str | None) -> Iterator[Cluster]:
         with (
             LocalCluster(
                 n_workers=int(n_workers), threads_per_worker=n_threads, processes=True,
-                dashboard_address=":0", memory_limit=0,
+                dashboard_address=":0", memory_limit=0, silence_logs=logging.ERROR,
             ) as local,
             Client(local, set_as_default=False) as own,
         ):  # fmt: skip

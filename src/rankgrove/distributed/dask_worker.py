@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,14 +20,20 @@ from rankgrove.data.letor_reader import ABSENT
 from rankgrove.data.memory import NotEnoughMemoryError, memory_allowance
 from rankgrove.distributed.addresses import Listener, listen
 from rankgrove.distributed.binned_parts import bin_parts
+from rankgrove.distributed.dask_mesh import DaskMesh, close_inbox, open_inbox
 from rankgrove.distributed.failures import StoppedError, WorkersError
 from rankgrove.distributed.joining import connect
+from rankgrove.distributed.mesh import Waiting
 from rankgrove.distributed.parts import Part, check_width, read_parts
 from rankgrove.distributed.sharing import ReadPart, share
 from rankgrove.distributed.sockets import SocketPeers
 from rankgrove.distributed.tasks import Evaluation, Failure, Training, do_task, plain_error
+from rankgrove.distributed.warming import WarmUp
 from rankgrove.errors import RankgroveError
 from rankgrove.trees.binned_data import BinnedData
+
+# In place of ports: no port is opened.
+THROUGH_DASK = "dask"
 
 # Seconds that workers have until all have begun: one of them may be busy with other tasks.
 _UNTIL_ALL_BEGIN = 3600.0
@@ -79,7 +85,10 @@ class IgnoreInterrupts(WorkerPlugin):
 
 
 def open_port(run: str, ports: str | None, dask_worker: Any = None) -> str | Failure:
-    """Open a port for the other workers of a run; its address."""
+    """Open a port for the other workers of a run; its address, or without one that of Dask."""
+    if ports == THROUGH_DASK:
+        open_inbox(run, dask_worker)
+        return str(dask_worker.address)
     place = urlsplit(dask_worker.address)
     host = (place.hostname or "127.0.0.1") if place.scheme != "inproc" else "127.0.0.1"
     try:
@@ -93,6 +102,7 @@ def open_port(run: str, ports: str | None, dask_worker: Any = None) -> str | Fai
 def stop(run: str, dask_worker: Any = None) -> None:
     """End the work of a run on this worker, within a tree or a part."""
     _stopped.add(run)
+    close_inbox(run, dask_worker)
     listener = _ports.pop((run, dask_worker.address), None)
     if listener is not None:
         listener.close()
@@ -106,20 +116,31 @@ def task_key(run: str, rank: int) -> str:
 def work(job: Job, rank: int, parts: Mapping[str, Sequence[Part]], frames: Sequence[Any]) -> Any:
     """The part of one worker in a run: what the first one returns is the result."""
     worker = get_worker()
-    listener = _ports.pop((job.run, worker.address), None)
-    if listener is None:
-        return Failure(StoppedError(f"worker {worker.address} was told to stop."))
     n_jobs = job.n_jobs or worker.state.nthreads
+
+    def has_ended() -> bool:
+        return _has_ended(job.run, worker, rank)
+
+    def check_going_on() -> None:
+        if has_ended():
+            raise StoppedError("the run was stopped from outside.")
+
     try:
-        with memory_allowance(_memory_of(worker)), connect(
-            listener, rank, job.addresses, job.token,
-            timeout=_UNTIL_ALL_BEGIN, should_stop=lambda: _has_ended(job.run, worker, rank),
-        ) as peers:  # fmt: skip
-            sets = _read_sets(job, parts, frames, peers, n_jobs)
+        with (
+            memory_allowance(_memory_of(worker)),
+            _connect(job, rank, worker, has_ended) as peers,
+        ):
+            warm_up = None
+            if isinstance(job.task, Training):
+                warm_up = WarmUp(job.task.parameters, peers.size)
+            reading = _Reading(job, peers, n_jobs, check_going_on)
+            sets = _read_sets(reading, parts, frames)
+            if warm_up is not None:
+                warm_up.wait(check_going_on)
             return do_task(
                 job.task, sets, peers, n_jobs,
                 tell=lambda news: worker.log_event(job.run, pickle.dumps(news)),
-                check_going_on=lambda: _check_going_on(job.run),
+                check_going_on=check_going_on,
             )  # fmt: skip
     except NotEnoughMemoryError as error:
         return Failure(
@@ -127,6 +148,27 @@ def work(job: Job, rank: int, parts: Mapping[str, Sequence[Part]], frames: Seque
         )
     except Exception as error:
         return Failure(plain_error(error))
+    finally:
+        close_inbox(job.run, worker)
+
+
+def _connect(job: Job, rank: int, worker: Any, has_ended: Callable[[], bool]) -> SocketPeers:
+    """Connect a worker with the others, with TLS where Dask has it."""
+    if job.addresses[rank] == worker.address:
+        waiting = Waiting(has_ended, None)
+        return SocketPeers(DaskMesh(job.run, rank, job.addresses, waiting, worker))
+    listener = _ports.pop((job.run, worker.address), None)
+    if listener is None:
+        raise StoppedError(f"worker {worker.address} was told to stop.")
+    tls = None
+    if worker.address.startswith("tls:"):
+        serving = worker.security.get_listen_args("worker")["ssl_context"]
+        calling = worker.security.get_connection_args("worker")["ssl_context"]
+        tls = (serving, calling)
+    return connect(
+        listener, rank, job.addresses, job.token, timeout=_UNTIL_ALL_BEGIN, should_stop=has_ended,
+        tls=tls,
+    )  # fmt: skip
 
 
 def _memory_of(worker: Any) -> int | None:
@@ -136,42 +178,44 @@ def _memory_of(worker: Any) -> int | None:
     return int(share * limit) if limit else None
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """What all sets are read by."""
+
+    job: Job
+    peers: SocketPeers
+    n_jobs: int
+    check_going_on: Callable[[], None]
+
+
 def _read_sets(
-    job: Job,
-    parts: Mapping[str, Sequence[Part]],
-    frames: Sequence[Any],
-    peers: SocketPeers,
-    n_jobs: int,
+    reading: _Reading, parts: Mapping[str, Sequence[Part]], frames: Sequence[Any]
 ) -> dict[str, Documents]:
     """The training data under "", and the validation sets, each with the queries of this worker."""
     sets: dict[str, Documents] = {}
-    for name in job.n_parts:
+    for name in reading.job.n_parts:
         given = [
             part if part.frame is None else replace(part, frame=frames[part.frame])
             for part in parts[name]
         ]
-        sets[name] = _read_set(name, given, job, sets.get(""), peers, n_jobs)
+        sets[name] = _read_set(reading, name, given, sets.get(""))
     return sets
 
 
 def _read_set(
-    name: str,
-    parts: Sequence[Part],
-    job: Job,
-    train: Documents | None,
-    peers: SocketPeers,
-    n_jobs: int,
+    reading: _Reading, name: str, parts: Sequence[Part], train: Documents | None
 ) -> Documents:
     """One set; if it is not the training data, with the features of these."""
+    job, peers = reading.job, reading.peers
     if job.in_blocks and isinstance(job.task, Training):
         like = train if isinstance(train, BinnedData) else None
         return bin_parts(
-            parts, peers, job.reading, job.task.parameters, like=like, name=name, n_jobs=n_jobs,
-            watch=lambda: _check_going_on(job.run),
+            parts, peers, job.reading, job.task.parameters, like=like, name=name,
+            n_jobs=reading.n_jobs, watch=reading.check_going_on,
         )  # fmt: skip
     features = job.task.model.feature_names if isinstance(job.task, Evaluation) else ()
     wanted = features if train is None else train.feature_names
-    rows = _read(parts, job, job.n_parts[name], list(wanted) or None, peers, n_jobs)
+    rows = _read_rows(reading, parts, job.n_parts[name] > 1, list(wanted))
     data = share(
         (ReadPart(part.number, part.name, each, part.has_query_ids) for part, each in rows),
         peers,
@@ -183,28 +227,22 @@ def _read_set(
     return data
 
 
-def _read(
-    parts: Sequence[Part],
-    job: Job,
-    n_parts: int,
-    features: list[str] | None,
-    peers: SocketPeers,
-    n_jobs: int,
+def _read_rows(
+    reading: _Reading, parts: Sequence[Part], several: bool, features: list[str]
 ) -> list[tuple[Part, Dataset]]:
-    options = {**job.reading, "n_jobs": n_jobs}
+    options = {**reading.job.reading, "n_jobs": reading.n_jobs}
 
     def watched() -> Iterator[Part]:
         for part in parts:
-            _check_going_on(job.run)
+            reading.check_going_on()
             yield part
 
-    if features is not None and not any(part.is_letor for part in parts):
+    if features and not any(part.is_letor for part in parts):
         # Of a table the columns of the training data, in their order.
         options["features"] = features
-    several = n_parts > 1
     rows, from_zero = read_parts(watched(), options, several=several, from_zero=False)
     seen = np.array([from_zero], dtype=np.int64)
-    peers.sum(seen)
+    reading.peers.sum(seen)
     if seen[0] and not from_zero:
         rows, _ = read_parts(watched(), options, several=several, from_zero=True)
     return rows
@@ -217,8 +255,3 @@ def _has_ended(run: str, worker: Any, rank: int) -> bool:
     if task is None or task.state == "cancelled":
         _stopped.add(run)
     return run in _stopped
-
-
-def _check_going_on(run: str) -> None:
-    if run in _stopped:
-        raise StoppedError("the run was stopped from outside.")
