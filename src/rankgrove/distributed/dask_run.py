@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import Any
@@ -26,9 +26,6 @@ from rankgrove.distributed.requests import Following, check_reading, named_sets
 from rankgrove.distributed.tasks import Evaluation
 from rankgrove.errors import refusal, whole_number
 from rankgrove.metrics.base import Metric
-from rankgrove.model.model import Model
-from rankgrove.training.base import BaseModel
-from rankgrove.training.run import Callback
 
 _LOCAL = "local:"
 
@@ -74,27 +71,20 @@ def follow_training(
     valid: Any = None,
     client: Client | str | None = None,
     max_restarts: int = 3,
-    callbacks: Iterable[Callback] = (),
-    checkpoint: str | PathLike[str] | None = None,
-    checkpoint_every: int = 50,
-    resume: str | PathLike[str] | Model | None = None,
-    base_model: BaseModel | None = None,
     ports: str | None = None,
     n_jobs: int | None = None,
-    verbose: bool = False,
     reading: Mapping[str, Any] | None = None,
+    **request: Any,
 ) -> FollowedRun:
-    """The run of workers that train; the arguments are those of `DaskRanker.fit`.
+    """The run of workers that train; the arguments are those of `DaskRanker.fit` and `Following`.
 
     After Ctrl-C it is interrupted, and has the trees so far.
     """
     options = check_reading(reading or {}, _READING)
     valid_sets = named_sets(valid, is_frame)
     following = Following(
-        parameters, valid_sets, cloudpickle.dumps, callbacks=callbacks, checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every, resume=resume, base_model=base_model,
-        max_restarts=max_restarts, verbose=verbose,
-    )  # fmt: skip
+        parameters, valid_sets, cloudpickle.dumps, max_restarts=max_restarts, **request
+    )
     with following, connected(client) as cluster:
         with suppress(WorkersGoneError):
             cluster.check(cluster.some_workers())
