@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+ON_DEMAND = ("long", "spark")
+
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is marked long, unless -m asks for it."""
-    if "long" in config.getoption("markexpr"):
-        return
-    long = [item for item in items if "long" in item.keywords]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if "long" not in item.keywords]
+    """Leave out what is marked long or spark, unless -m asks for it."""
+    asked = config.getoption("markexpr")
+    unasked = [mark for mark in ON_DEMAND if mark not in asked]
+    left_out = [item for item in items if any(mark in item.keywords for mark in unasked)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

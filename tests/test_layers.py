@@ -47,7 +47,7 @@ NEVER_IMPORTS = {("objectives", "trees")}
 ONLY_FOR = {
     "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
     "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
-    "dask": {"distributed"},
+    "dask": {"distributed"}, "pyspark": {"distributed"},
 }  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make

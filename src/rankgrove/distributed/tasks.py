@@ -66,6 +66,17 @@ def versions() -> dict[str, str]:
     return {"rankgrove": __version__, "numba": version("numba"), "numpy": version("numpy")}
 
 
+def version_problem(here: Mapping[str, str], there: Mapping[str, str]) -> str | None:
+    """What goes on after "worker 3" where a worker would compute other bits than this process."""
+    for package, number in here.items():
+        if there.get(package) != number:
+            return (
+                f"must have {package} {number}, as is here, for the same bits. Got "
+                f"{there.get(package)}: install the same version."
+            )
+    return None
+
+
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function gives, or its error: Dask prints those that are raised."""
     try:

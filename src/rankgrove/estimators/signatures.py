@@ -88,6 +88,11 @@ class RankerKeywords:
     """What a `Ranker` is made with."""
 
 
+@_takes(Parameters, n_workers=(None, int | None))
+class SparkRankerKeywords:
+    """What a `SparkRanker` is made with."""
+
+
 @_takes(NetworkParameters, left_out=["objective"], module=(None, Any))
 class NetworkKeywords:
     """What a `RankNet` or `LambdaRank` is made with."""
