@@ -26,6 +26,7 @@ from rankgrove.distributed.failures import (
 )
 from rankgrove.distributed.following import Start, Step
 from rankgrove.distributed.parts import LEAST_BYTES, Part, StrPath, deal_parts, list_parts
+from rankgrove.distributed.restarts import WorkersGoneError, run_again
 from rankgrove.distributed.sockets import new_token
 from rankgrove.distributed.tasks import (
     Evaluation,
@@ -33,6 +34,7 @@ from rankgrove.distributed.tasks import (
     Training,
     attempt,
     find_cause,
+    version_problem,
     versions,
 )
 from rankgrove.errors import RankgroveError, parameter, refusal
@@ -62,14 +64,6 @@ class Source:
 
     parts: list[Part]
     frames: list[Future[Any]]
-
-
-class WorkersGoneError(WorkersError):
-    """Workers have left while they were needed."""
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        super().__init__(f"worker {', '.join(addresses)}", None, addresses[0])
-        self.addresses = addresses
 
 
 def as_client(client: Any) -> Client:
@@ -170,13 +164,8 @@ class Cluster:
                     f"worker {worker} must have Rankgrove {here['rankgrove']}. Got: {answer}.",
                     None, worker,
                 )  # fmt: skip
-            for package, number in here.items():
-                if answer.get(package) != number:
-                    raise WorkersError(
-                        f"worker {worker} must have {package} {number}, as is here, for the same "
-                        f"bits. Got {answer.get(package)}: install the same version.",
-                        None, worker,
-                    )  # fmt: skip
+            if problem := version_problem(here, answer):
+                raise WorkersError(f"worker {worker} {problem}", None, worker)
 
     def list_files(self, patterns: Sequence[StrPath], reading: Mapping[str, Any]) -> Source:
         """The parts of files, as a worker sees them."""
@@ -410,26 +399,25 @@ def run_attempts(
         How far it is, for messages: "after tree 8".
     """
     workers = cluster.some_workers()
-    for restart in range(max_restarts + 1):
+
+    def attempt_once() -> Any:
         try:
             cluster.check(workers)
             with cluster.alone():
-                go = Attempt(cluster, workers, sources, told)
-                return go.run(make_task(), reading, options)
+                return Attempt(cluster, workers, sources, told).run(make_task(), reading, options)
         except WorkersGoneError as gone:
             cluster.give_up(gone.addresses)
-            words = f"{gone} is gone {progress()}"
-            if restart == max_restarts:
-                more = f" after {max_restarts} restarts" if max_restarts else ""
-                raise WorkerLostError(
-                    f"{words}{more}: see its log, the memory of its machine, or whether a firewall "
-                    f"is between workers ({parameter('ports', THROUGH_DASK)} opens no ports); with "
-                    f"a larger {parameter('max_restarts')} the others go on without it.",
-                    None, gone.address,
-                ) from None  # fmt: skip
-            workers = cluster.some_workers(_NEW_WORKER)
-            _logger.warning(
-                "%s. Going on with %d %s (restart %d of %d).", words, len(workers),
-                "worker" if len(workers) == 1 else "workers", restart + 1, max_restarts,
-            )  # fmt: skip
-    return None
+            raise
+
+    def count_workers() -> int:
+        nonlocal workers
+        workers = cluster.some_workers(_NEW_WORKER)
+        return len(workers)
+
+    return run_again(
+        attempt_once, max_restarts=max_restarts, progress=progress, count_workers=count_workers,
+        advice=(
+            "see its log, the memory of its machine, or whether a firewall is between workers "
+            f"({parameter('ports', THROUGH_DASK)} opens no ports)"
+        ),
+    )  # fmt: skip

@@ -13,16 +13,11 @@ from dask.distributed import Client, LocalCluster
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.distributed.dask_client import (
-    Cluster,
-    Source,
-    WorkersGoneError,
-    as_client,
-    run_attempts,
-)
+from rankgrove.distributed.dask_client import Cluster, Source, as_client, run_attempts
 from rankgrove.distributed.dask_worker import IgnoreInterrupts
 from rankgrove.distributed.following import FollowedRun
 from rankgrove.distributed.requests import Following, check_reading, named_sets
+from rankgrove.distributed.restarts import WorkersGoneError
 from rankgrove.distributed.tasks import Evaluation
 from rankgrove.errors import refusal, whole_number
 from rankgrove.metrics.base import Metric

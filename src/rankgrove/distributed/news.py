@@ -74,10 +74,12 @@ class Teller:
     def __enter__(self) -> Teller:
         return self
 
-    def __exit__(self, error_type: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None:
-            self._peers.broadcast(b"", _TELLER)
-        self._peers.__exit__(error_type, error, trace)
+    def __exit__(self, error_type: Any, error: BaseException | None, _: object) -> None:
+        with self._peers:
+            if error is not None:
+                self._peers.abort(f"{error_type.__name__}: {error}")
+            else:
+                self._peers.broadcast(b"", _TELLER)
 
 
 class Hearing:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rankgrove.distributed.failures import WorkerLostError, WorkersError
+from rankgrove.errors import parameter
 
 _logger = logging.getLogger("rankgrove.distributed")
 
@@ -15,8 +16,8 @@ class WorkersGoneError(WorkersError):
     """Workers have left while they were needed."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        words = ", ".join(addresses)
-        super().__init__(f"worker {words}", None, addresses[0])
+        super().__init__(f"worker {', '.join(addresses)}", None, addresses[0])
+        self.addresses = addresses
 
 
 def run_again(
@@ -25,6 +26,7 @@ def run_again(
     max_restarts: int,
     progress: Callable[[], str],
     count_workers: Callable[[], int],
+    advice: str,
 ) -> Any:
     """What an attempt of workers gives; one that workers are lost in is followed by another.
 
@@ -36,6 +38,8 @@ def run_again(
         How far it is, for messages: "after tree 8".
     count_workers
         Called before another attempt: how many workers there are now.
+    advice
+        Where to look for what has ended a worker.
     """
     for restart in range(max_restarts + 1):
         try:
@@ -45,8 +49,8 @@ def run_again(
             if restart == max_restarts:
                 more = f" after {max_restarts} restarts" if max_restarts else ""
                 raise WorkerLostError(
-                    f"{words}{more}: see its log, or the memory of its machine; with a larger "
-                    f"max_restarts training goes on without it.",
+                    f"{words}{more}: {advice}; with a larger {parameter('max_restarts')} training "
+                    f"goes on without it.",
                     None, gone.address,
                 ) from None  # fmt: skip
             n_workers = count_workers()

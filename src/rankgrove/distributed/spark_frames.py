@@ -38,17 +38,33 @@ def is_frame(data: Any) -> bool:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of all sets, and which column is what, as options of `from_frame`."""
+    """The rows of all sets.
+
+    Attributes
+    ----------
+    frame
+        Their columns have plain names, as Spark cannot have just any in a stage of Python workers.
+    names
+        What the columns are called in the frames that they are of.
+    reading
+        Which column is what, as options of `from_frame`.
+    """
 
     frame: DataFrame
+    names: list[str]
     reading: dict[str, Any]
 
     def dealt(self, n_workers: int) -> DataFrame:
         """One partition for each worker, of whole queries: by set, query id and order of rows."""
-        qid = column(self.reading["qid"])
+        qid = plain_name(self.names.index(self.reading["qid"]))
         keys = [name for name in (_ORDER_COLUMN, _ROW_COLUMN) if name in self.frame.columns]
         dealt = self.frame.repartition(n_workers, qid)
         return dealt.sortWithinPartitions(SET_COLUMN, qid, *keys).drop(*keys)
+
+
+def plain_name(number: int) -> str:
+    """The name of a column by its place."""
+    return f"column_{number}"
 
 
 def column(name: str) -> Any:
@@ -72,12 +88,15 @@ def gather_rows(frames: Mapping[str, DataFrame], options: Mapping[str, Any]) -> 
     types = _common_types(list(frames.values()), names, keys)
     parts = []
     for number, frame in enumerate(frames.values()):
-        columns = [column(name).cast(types[name]).alias(name) for name in names]
+        columns = [
+            column(name).cast(types[name]).alias(plain_name(place))
+            for place, name in enumerate(names)
+        ]
         if order is not None:
             columns.append(column(order).cast(types[order]).alias(_ORDER_COLUMN))
         columns.append(functions.monotonically_increasing_id().alias(_ROW_COLUMN))
         parts.append(frame.select(*columns, functions.lit(number).alias(SET_COLUMN)))
-    return Rows(reduce(DataFrame.unionByName, parts), {**roles, "features": features})
+    return Rows(reduce(DataFrame.union, parts), names, {**roles, "features": features})
 
 
 def check_numbers(frame: DataFrame, features: Sequence[str]) -> None:

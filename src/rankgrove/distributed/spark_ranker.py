@@ -12,7 +12,13 @@ from pyspark import cloudpickle
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from rankgrove.distributed.requests import Following, check_reading, named_sets
-from rankgrove.distributed.spark_frames import READING, check_numbers, gather_rows, is_frame
+from rankgrove.distributed.spark_frames import (
+    READING,
+    check_numbers,
+    gather_rows,
+    is_frame,
+    plain_name,
+)
 from rankgrove.distributed.spark_run import Cluster, run_on_spark
 from rankgrove.distributed.tasks import Evaluation
 from rankgrove.distributed.workers_ranker import WorkersRanker
@@ -118,17 +124,22 @@ class SparkRanker(SparkRankerKeywords, WorkersRanker):
         if not is_frame(X):
             return super().predict(X, n_trees=n_trees, base_scores=base_scores)
         model = self._fitted()
-        columns = list(model.feature_names)
-        for role, name in [*(("feature", name) for name in columns), ("base score", base_scores)]:
-            if name is not None and name not in X.columns:
-                raise DataError(str(unknown_name(f"the {role} column", str(name), X.columns)))
-        check_numbers(X, [*columns, *([] if base_scores is None else [base_scores])])
+        features, base = list(model.feature_names), [] if base_scores is None else [base_scores]
+        for role, names in (("feature", features), ("base score", base)):
+            for name in names:
+                if name not in X.columns:
+                    raise DataError(str(unknown_name(f"the {role} column", str(name), X.columns)))
+        check_numbers(X, [*features, *base])
         if output in X.columns:
             advice = "pass another output=, or drop the column first"
             raise refusal("output", "be the name of a new column", output, advice=advice)
-        function = _scoring(pickle.dumps(model), columns, n_trees, base_scores)
+        score = _scoring(pickle.dumps(model), X.columns, n_trees, base_scores)
+        # What is wrong with the arguments is an error here, not of a worker later on.
+        nothing = [pa.array([], pa.float32())] * len(X.columns)
+        list(score([pa.RecordBatch.from_arrays(nothing, names=X.columns)]))
         schema = StructType([*X.schema.fields, StructField(output, DoubleType(), False)])
-        return X.mapInArrow(function, schema)
+        plain = X.toDF(*map(plain_name, range(len(X.columns))))
+        return plain.mapInArrow(score, schema)
 
     def evaluate(
         self,
@@ -164,19 +175,18 @@ def _check_frame(name: str, data: Any) -> None:
 
 
 def _scoring(
-    pickled_model: bytes, columns: list[str], n_trees: int | None, base_scores: str | None
+    pickled_model: bytes, names: list[str], n_trees: int | None, base_scores: str | None
 ) -> Any:
-    """What Spark runs on batches of rows: they come back with a column of scores."""
+    """What Spark runs on batches of columns with these names: it gives them back with scores."""
 
     def score(batches: Iterable[Any]) -> Iterator[Any]:
         model = pickle.loads(pickled_model)
         for batch in batches:
-            table = pa.Table.from_batches([batch])
+            table = pa.Table.from_batches([batch]).rename_columns(names)
             base = None if base_scores is None else table[base_scores].to_numpy()
-            scores = model.predict(
-                table.select(columns), n_trees=n_trees, base_scores=base, n_jobs=1
-            )
+            features = table.select(list(model.feature_names))
+            scores = model.predict(features, n_trees=n_trees, base_scores=base, n_jobs=1)
             arrays = [*batch.columns, pa.array(scores, pa.float64())]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, "score"])
+            yield pa.RecordBatch.from_arrays(arrays, names=[*names, "score"])
 
     return score

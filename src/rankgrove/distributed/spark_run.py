@@ -33,7 +33,8 @@ _UNTIL_EXECUTORS = 30.0
 
 _ANSWER = "rank int, problem string, answer binary"
 # How Spark tells that a task of a barrier stage was lost, and which.
-_LOST_TASK = re.compile(r"barrier task \w+\(\d+, (\d+)\)|failed barrier|Python worker exited")
+_LOST_STAGE = re.compile("barrier task|failed barrier|Python worker exited")
+_LOST_TASK = re.compile(r"barrier task \w+\(\d+, (\d+)\)")
 # What it tells where a Python worker has failed before it has begun with its part, and where that
 # ends.
 _PYTHON_ERROR, _AFTER_TRACEBACK = "[PYTHON_EXCEPTION]", "SQLSTATE"
@@ -77,7 +78,7 @@ class Cluster:
     @property
     def n_slots(self) -> int:
         """How many tasks can run at once now."""
-        scala: Any = self.context._jsc.sc()  # type: ignore[attr-defined]
+        scala: Any = self.context._jsc.sc()
         profile = scala.resourceProfileManager().defaultResourceProfile()
         return int(scala.maxNumConcurrentTasks(profile))
 
@@ -200,7 +201,7 @@ class Attempt:
     def _result(self, ended: _Ended, broken: Exception | None) -> Any:
         if ended.error is not None:
             text = str(ended.error)
-            if "cancelled" in text or (broken is None and not _LOST_TASK.search(text)):
+            if "cancelled" in text or (broken is None and not _LOST_STAGE.search(text)):
                 raise ended.error
             if _PYTHON_ERROR in text:
                 words = text.partition(_AFTER_TRACEBACK)[0].strip().splitlines()[-1]
@@ -240,7 +241,7 @@ class Attempt:
         """The error of the worker that words of Spark, or of another worker, are about."""
         match = _LOST_TASK.search(text)
         places = [rank for rank, address in enumerate(self._addresses) if address in text]
-        rank = int(match[1]) if match and match[1] else next(iter(places), 0)
+        rank = int(match[1]) if match else next(iter(places), 0)
         known = rank < len(self._addresses)
         return WorkersGoneError([f"{rank} at {self._addresses[rank]}" if known else f"{rank}"])
 
@@ -273,8 +274,8 @@ def run_on_spark(
 
     def attempt() -> Any:
         job = Job(
-            n_workers=count, token="", driver="", driver_token="", reading=rows.reading,
-            task=make_task(), **job_options,
+            n_workers=count, token="", driver="", driver_token="", names=rows.names,
+            reading=rows.reading, task=make_task(), **job_options,
         )  # fmt: skip
         return Attempt(cluster.context, told).run(rows, job)
 
@@ -284,5 +285,6 @@ def run_on_spark(
         return count
 
     return run_again(
-        attempt, max_restarts=max_restarts, progress=progress, count_workers=count_workers
-    )
+        attempt, max_restarts=max_restarts, progress=progress, count_workers=count_workers,
+        advice="see the log of its executor, or the memory of its machine",
+    )  # fmt: skip

@@ -46,8 +46,8 @@ class Job:
         What opens the connections between them.
     driver, driver_token
         Where the first worker tells its trees, and what opens that connection.
-    reading
-        Which column is what, as options of `from_frame`.
+    names, reading
+        The columns, and which of them is what, as options of `from_frame`.
     sets
         The names of all sets, by their numbers; the first one is what the task is about.
     task
@@ -62,6 +62,7 @@ class Job:
     token: str
     driver: str
     driver_token: str
+    names: list[str]
     reading: dict[str, Any]
     sets: list[str]
     task: Training | Evaluation
@@ -123,15 +124,17 @@ def _read_sets(
     """All sets by name, each with the queries of this worker."""
     parts: list[list[ReadPart]] = [[] for _ in job.sets]
     for count, (number, table) in enumerate(_tables(batches)):
-        parts[number].append(_read_part(table, (rank << 32) + count, job.reading))
+        named = table.drop_columns(SET_COLUMN).rename_columns(job.names)
+        parts[number].append(_read_part(named, (rank << 32) + count, job.reading))
     sets = {}
     for name, mine in zip(job.sets, parts, strict=True):
         try:
-            sets[name] = share(mine, peers, split_queries="group", sort_queries=True)
+            # Each part is let go as soon as its rows are copied.
+            taken = (mine.pop() for _ in range(len(mine)))
+            sets[name] = share(taken, peers, split_queries="group", sort_queries=True)
         except DataError as error:
             place = f"validation set {name!r}: " if name else ""
             raise DataError(f"{place}{error.marked}") from None
-        mine.clear()
     return sets
 
 
