@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import BarrierTaskContext, cloudpickle
 
-from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.frames import from_frame
 from rankgrove.distributed.addresses import Listener, listen
 from rankgrove.distributed.failures import StoppedError
@@ -120,13 +120,13 @@ def _meet(job: Job, context: BarrierTaskContext) -> tuple[Listener, list[str]]:
 
 def _read_sets(
     job: Job, rank: int, batches: Iterable[Any], peers: SocketPeers
-) -> dict[str, Dataset]:
+) -> dict[str, Documents]:
     """All sets by name, each with the queries of this worker."""
     parts: list[list[ReadPart]] = [[] for _ in job.sets]
     for count, (number, table) in enumerate(_tables(batches)):
         named = table.drop_columns(SET_COLUMN).rename_columns(job.names)
         parts[number].append(_read_part(named, (rank << 32) + count, job.reading))
-    sets = {}
+    sets: dict[str, Documents] = {}
     for name, mine in zip(job.sets, parts, strict=True):
         try:
             # Each part is let go as soon as its rows are copied.
