@@ -136,6 +136,22 @@ def test_any_number_of_workers_and_any_deal_gives_the_same_file(name, size, deal
     assert_same(CONFIGURATIONS[name], size, deal, tmp_path)
 
 
+# Every grower, a family of objectives each, every sampling, and what else may look at all rows.
+MANY = [
+    *FEW, "lambdamart depthwise", "lambdamart oblivious", "yetirank leafwise", "monotone",
+    "rankmart", "yetiloss", "cross-leaf", "xendcg", "stochasticrank", "queries",
+    "documents", "gradients", "variance of queries",
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("size", [2, 3, 7, 16, 64])
+@pytest.mark.parametrize("deal", [deal_at_random, deal_in_order, deal_one_each, deal_to_few])
+def test_many_configurations_by_any_number_of_workers_and_any_deal(name, size, deal, tmp_path):
+    assert_same(CONFIGURATIONS[name], size, deal, tmp_path)
+
+
 @pytest.mark.parametrize("name", ["yetirank", "lambdamart leafwise"])
 def test_64_workers_most_of_which_have_one_query_give_the_same_file(name, tmp_path):
     assert_same(CONFIGURATIONS[name], 64, deal_at_random, tmp_path)
