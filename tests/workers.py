@@ -20,21 +20,33 @@ class Board:
 
 
 class ThreadPeers:
-    """One of several workers, each in a thread of its own."""
+    """One of several workers, each in a thread of its own.
+
+    `messages` are the calls that it has made, and how many bytes it gave to each.
+    """
 
     def __init__(self, board, rank):
         self.board, self.rank, self.size = board, rank, board.size
         self.messages = []
 
     def sum(self, numbers):
-        self.messages.append(numbers.size)
-        numbers[...] = np.sum(self.board.exchange(self.rank, numbers.copy()), axis=0)
+        numbers[...] = np.sum(self._exchange("sum", numbers), axis=0)
 
     def max(self, values):
-        values[...] = np.max(self.board.exchange(self.rank, values.copy()), axis=0)
+        values[...] = np.max(self._exchange("max", values), axis=0)
+
+    def reduce_scatter(self, numbers, bounds):
+        everybodys = self._exchange("reduce_scatter", numbers)
+        part = slice(bounds[self.rank], bounds[self.rank + 1])
+        return np.sum([each[part] for each in everybodys], axis=0)
 
     def gather(self, message):
+        self.messages.append(("gather", len(message)))
         return self.board.exchange(self.rank, message)
+
+    def _exchange(self, name, numbers):
+        self.messages.append((name, numbers.nbytes))
+        return self.board.exchange(self.rank, numbers.copy())
 
 
 def run_workers(size, task, make_peers=ThreadPeers):

@@ -7,18 +7,21 @@ from rankgrove import Dataset
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.shard import Shard
 from rankgrove.training.trees import start_trees
+from rankgrove.trees import exchange
 from workers import run_workers
 
 CATEGORY = 3
+# Three blocks, so that workers can own different ones.
+N_FEATURES = 36
 
 
 def make_data(seed, n_queries, **more):
     rng = np.random.default_rng(seed)
     group = rng.integers(1, 25, n_queries)
     n = int(group.sum())
-    features = rng.normal(size=(n, 12)).astype(np.float32)
+    features = rng.normal(size=(n, N_FEATURES)).astype(np.float32)
     features[:, CATEGORY] = rng.integers(0, 8, n)
-    features[rng.random((n, 12)) < 0.1] = np.nan
+    features[rng.random((n, N_FEATURES)) < 0.1] = np.nan
     wild = np.nan_to_num(features)
     signal = wild[:, 0] + wild[:, 1] * wild[:, 2] + (wild[:, CATEGORY] % 3) + rng.normal(size=n)
     labels = np.digitize(signal, [0.5, 1.5, 2.5, 3.5])
@@ -73,6 +76,12 @@ CONFIGURATIONS = {
     "early stopping": {"early_stopping_rounds": 2, "n_estimators": 30, "learning_rate": 1.0},
 }
 FEW = ["yetirank", "lambdamart leafwise", "categories", "variance", "early stopping"]
+
+
+@pytest.fixture(autouse=True)
+def workers_own_blocks(monkeypatch):
+    """Let workers own different blocks, also of histograms as small as these."""
+    monkeypatch.setattr(exchange, "LEAST_SHARED_BYTES", 0)
 
 
 def deal_at_random(n_queries, size):
@@ -150,6 +159,12 @@ MANY = [
 @pytest.mark.parametrize("deal", [deal_at_random, deal_in_order, deal_one_each, deal_to_few])
 def test_many_configurations_by_any_number_of_workers_and_any_deal(name, size, deal, tmp_path):
     assert_same(CONFIGURATIONS[name], size, deal, tmp_path)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_workers_that_all_search_every_block_give_the_same_file(name, monkeypatch, tmp_path):
+    monkeypatch.undo()
+    assert_same(CONFIGURATIONS[name], 3, deal_at_random, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["yetirank", "lambdamart leafwise"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankgrove._jit.peers import ALONE
+from rankgrove.trees import exchange
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.grower import Grower, TreeOptions
 from rankgrove.trees.quantise import quantise
@@ -35,7 +36,7 @@ class Data:
         for feature, sign in (signs or {}).items():
             self.signs[feature] = sign
 
-    def grow(self, options, rows, peers=None, n_jobs=1, noise=(0.0, 0), n_trees=1):
+    def grow(self, options, rows, peers=None, n_jobs=1, noise=(0.0, 0), n_trees=1, unused=()):
         """The tree of some rows, and their numbers in the order of its leaves."""
         own = slice(rows.start, rows.stop)
         matrix = encode(self.features[own], self.bins, by_feature=True)
@@ -46,7 +47,7 @@ class Data:
         grower = Grower(
             matrix, self.bins, options, signs=self.signs, n_jobs=n_jobs, peers=peers, part_rows=128
         )  # fmt: skip
-        allowed = np.ones(N_FEATURES, np.bool_)
+        allowed = ~np.isin(np.arange(N_FEATURES), unused)
         for _ in range(n_trees):
             order = np.arange(len(rows), dtype=np.int32)
             grown = grower.grow(packed, units, order, allowed, 0.1, 1.0, noise)
@@ -74,6 +75,19 @@ def assert_same_tree(alone, together):
         assert np.concatenate(rows).tolist() == expected.tolist()
 
 
+def cells_of(data, unused=()):
+    """The numbers in a histogram that are sent: a bin more for missing values."""
+    matrix = encode(data.features[:1], data.bins)
+    features = matrix.features.reshape(-1, 16)
+    used = (features >= 0) & ~np.isin(features, unused)
+    return int(((matrix.block_bins + 1) * used.sum(axis=1)).sum())
+
+
+def first_of(peers, name):
+    """How many bytes the first call of a name was given."""
+    return next(length for called, length in peers.messages if called == name)
+
+
 OPTIONS = {
     "leafwise": TreeOptions(max_leaves=25, min_samples_leaf=10),
     "depthwise": TreeOptions(grower="depthwise", max_leaves=25, min_samples_leaf=10),
@@ -97,6 +111,12 @@ def data():
     return Data()
 
 
+@pytest.fixture(autouse=True)
+def growers_own_blocks(monkeypatch):
+    """Let growers own different blocks, also of histograms as small as these."""
+    monkeypatch.setattr(exchange, "LEAST_SHARED_BYTES", 0)
+
+
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("grower", OPTIONS)
 def test_growers_with_the_rows_between_them_grow_the_tree_of_one(data, grower, shards):
@@ -108,6 +128,36 @@ def test_growers_with_the_rows_between_them_grow_the_tree_of_one(data, grower, s
     if len(together) > 2:
         # Some grower has no row of some leaf.
         assert min((tree.end - tree.start).min() for tree, _ in together) == 0
+
+
+@pytest.mark.parametrize("grower", OPTIONS)
+def test_small_histograms_are_summed_on_all_growers_and_cuts_not_compared(
+    data, grower, monkeypatch
+):
+    monkeypatch.undo()
+    alone = data.grow(OPTIONS[grower], range(N_ROWS))
+    together, peers = data.grow_together(OPTIONS[grower], [0, 0, 900, 1500])
+    assert_same_tree(alone, together)
+    assert {operation for operation, _ in peers[0].messages[2:]} == {"sum"}
+
+
+@pytest.mark.parametrize("grower", OPTIONS)
+def test_growers_without_a_block_get_the_cuts_of_others(data, grower):
+    alone = data.grow(OPTIONS[grower], range(N_ROWS))
+    # Two blocks and five growers, of which the middle and the last one own a block.
+    together, peers = data.grow_together(OPTIONS[grower], [0, 300, 600, 900, 1200, 1500])
+    assert_same_tree(alone, together)
+    assert [first_of(each, "gather") > 0 for each in peers] == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize("grower", OPTIONS)
+def test_only_features_that_may_be_split_by_are_sent(data, grower):
+    more = {"unused": (0, 3, 4, 5, 6, 8, 9, 10, 12, 19)}
+    alone = data.grow(OPTIONS[grower], range(N_ROWS), **more)
+    together, peers = data.grow_together(OPTIONS[grower], [0, 700, 1500], **more)
+    assert_same_tree(alone, together)
+    assert cells_of(data, **more) < 0.6 * cells_of(data)
+    assert first_of(peers[0], "reduce_scatter") == 8 * (cells_of(data, **more) + 4)
 
 
 @pytest.mark.parametrize("grower", OPTIONS)
@@ -128,8 +178,9 @@ def test_rows_of_all_growers_decide_whether_a_leaf_has_enough(data, grower, fewe
     assert_same_tree(alone, together)
     assert alone[0].n_leaves > 1
     if grower == "leafwise" and fewest == 300:
-        # Rows were counted, and the cut searched again: more messages than splits and the root.
-        assert len(peers[0].messages) > alone[0].n_leaves
+        # Rows were counted, and the cut searched again: more than two messages for each split and
+        # the root, and two for the units.
+        assert len(peers[0].messages) > 2 + 2 * alone[0].n_leaves
 
 
 @pytest.mark.parametrize("grower", OPTIONS)
@@ -157,23 +208,30 @@ def test_one_leaf_has_the_rows_of_all_growers(data):
         assert [tree.count.tolist() for tree, _ in together] == [[N_ROWS]] * 2
 
 
-def test_an_oblivious_tree_takes_one_message_per_level_and_one_for_the_rows_of_its_leaves(data):
+def test_an_oblivious_tree_takes_two_messages_per_level_and_one_for_the_rows_of_its_leaves(data):
     options = TreeOptions(grower="oblivious", max_depth=6, max_leaves=64, min_samples_leaf=1)
     _, peers = data.grow_together(options, [0, 700, 1500])
-    bins = encode(data.features[:1], data.bins).block_bins
-    cells = int((bins * 16 + 16).sum())
-    sent = peers[0].messages[1:]  # after the units
-    # The root; of each later level one child of every two; two more numbers for every division.
-    assert sent[:3] == [cells + 2, cells + 2, 2 * cells + 4]
-    assert len(sent) == 7
-    assert sent[-1] <= 2 * 32
+    cells = cells_of(data)
+    sent = peers[0].messages[2:]  # after the units
+    assert [name for name, _ in sent] == ["reduce_scatter", "gather"] * 6 + ["sum"]
+    # The root; of each later level one child of every two; two more numbers for every division,
+    # to both growers.
+    histograms = [length for name, length in sent if name == "reduce_scatter"]
+    assert histograms[:3] == [8 * (cells + 4), 8 * (cells + 4), 8 * (2 * cells + 8)]
+    # A cut, and what goes left in each node.
+    cuts = [length for name, length in sent if name == "gather"]
+    assert cuts == [72 + 8 * n_nodes for n_nodes in (1, 2, 4, 8, 16, 32)]
+    assert sent[-1][1] <= 2 * 8 * 32
 
 
-def test_a_tree_of_leaves_takes_one_message_per_split_and_one_for_the_root(data):
+def test_a_tree_of_leaves_takes_two_messages_per_split_and_for_the_root(data):
     options = TreeOptions(max_leaves=20, min_samples_leaf=1, min_child_weight=0.0)
     together, peers = data.grow_together(options, [0, 700, 1500])
     assert together[0][0].n_leaves == 20
-    assert len(peers[0].messages) == 1 + 20  # and one for the units
+    histogram = ("reduce_scatter", 8 * (cells_of(data) + 4))
+    # Two children are searched at once, and none after the last split.
+    expected = [histogram, ("gather", 72), *[histogram, ("gather", 144)] * 18, ("sum", 16)]
+    assert peers[0].messages[2:] == expected
 
 
 def test_an_error_of_a_peer_is_raised_and_ends_the_tree(data):

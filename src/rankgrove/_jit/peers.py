@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,11 @@ class Peers(Protocol):
     def sum(self, numbers: NDArray[np.int64]) -> None:
         """Put in place of whole numbers their sums over all workers."""
 
+    def reduce_scatter(
+        self, numbers: NDArray[np.int64], bounds: Sequence[int]
+    ) -> NDArray[np.int64]:
+        """The sums over all workers of this one's part, which `bounds` end; spoils the numbers."""
+
     def max(self, values: NDArray[np.float64]) -> None:
         """Put in place of values the largest of each over all workers."""
 
@@ -40,6 +46,12 @@ class Alone:
 
     def sum(self, numbers: NDArray[np.int64]) -> None:
         """What it has is the sum."""
+
+    def reduce_scatter(
+        self, numbers: NDArray[np.int64], bounds: Sequence[int]
+    ) -> NDArray[np.int64]:
+        """What it has is the sum."""
+        return numbers
 
     def max(self, values: NDArray[np.float64]) -> None:
         """What it has is the largest."""

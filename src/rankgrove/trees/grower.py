@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
 from rankgrove._jit.peers import Peers
 from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
-from rankgrove.trees.exchange import add_up
+from rankgrove.trees.exchange import Exchange
 from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
 from rankgrove.trees.search import N_RULES, Layout
@@ -33,8 +33,6 @@ from rankgrove.trees.team import (
     N_NODE_FLOATS,
     N_NODE_INTS,
     N_PART_INTS,
-    N_PENDING,
-    N_PENDING_INTS,
     N_SPLITS,
     OVER,
     PLACE,
@@ -159,8 +157,10 @@ class Grower:
         )
         self.cycles = np.zeros((self.n_jobs, N_CYCLES), dtype=np.int64)
         self._level = self._allocate_level() if options.grower == "oblivious" else None
-        pending = np.empty((options.max_leaves, N_PENDING_INTS), dtype=np.int64)
-        self._pending = None if peers is None else pending
+        self._exchange = None
+        if peers is not None:
+            by_level = options.grower == "oblivious"
+            self._exchange = Exchange(peers, self._layout, options.max_leaves, by_level)
         self._state = self._allocate()
 
     def _allocate(self) -> Growing:
@@ -263,27 +263,29 @@ class Grower:
         root[TOTAL] = packed.sum() if whole else packed[rows].sum()
         state.node_floats[0] = 0.0, -np.inf, np.inf
         if self.options.max_leaves > 1 or self._peers is not None:
+            if self._exchange is not None:
+                self._exchange.begin_tree(state.allowed)
             self._run(state, gain_unit, noise[1])
         return self._grown(int(state.team[N_SPLITS]))
 
     def _run(self, state: Growing, gain_unit: float, key: int) -> None:
-        """Have the team grow the tree, and add up over peers whenever it comes back for that."""
-        team, fixed = state.team, (self._layout, self._settings)
+        """Have the team grow the tree, and talk with peers whenever it comes back for that."""
+        team, fixed, exchange = state.team, (self._layout, self._settings), self._exchange
+        pending = None if exchange is None else exchange.pending
         team[:] = 0
         team[KEY] = key
 
         def task(worker: int) -> None:
             try:
-                grow(state, *fixed, worker, gain_unit, self._level, self._pending)
+                grow(state, *fixed, worker, gain_unit, self._level, pending)
             except BaseException:
                 # The others must not wait for what this one would have done.
                 team[LEAVE] = 1
                 raise
 
         while team[STEP] != OVER:
-            if self._peers is not None and self._pending is not None and team[N_PENDING]:
-                pending = self._pending[: team[N_PENDING]]
-                add_up(self._peers, pending, state.histograms, self._layout.block_bins)
+            if exchange is not None:
+                exchange.run(state)
             team[[TICKET, DONE, LEAVE]] = 0
             run_chunks(task, self.n_jobs, self.n_jobs)
 

@@ -35,6 +35,7 @@ from rankgrove.trees.levels import next_of_level
 from rankgrove.trees.search import FEWEST, L2, NOISE, node_rules, own_term, search_block
 from rankgrove.trees.steps import next_of_leaves
 from rankgrove.trees.team import (
+    COMPARE,
     COUNT,
     COUNT_ROWS,
     DIVIDE,
@@ -68,6 +69,8 @@ from rankgrove.trees.team import (
     REDUCE,
     RIGHT_AT,
     SCANNING,
+    SEARCH,
+    SEARCH_LEVEL,
     SLOT,
     START,
     STEP,
@@ -261,9 +264,9 @@ def _do_level(g, layout, settings, level, block, worker, pending):
     team, gains, rules = g.team, level.gains[worker], g.scan_rules[worker]
     if pending is not None:
         for i in range(team[N_PENDING]):
-            slot = pending[i, PENDING_SLOT]
+            slot = pending.sums[i, PENDING_SLOT]
             if slot >= 0:
-                parent = g.nodes[pending[i, PENDING_NODE], SLOT]
+                parent = g.nodes[pending.sums[i, PENDING_NODE], SLOT]
                 histogram = g.histograms[slot, block]
                 _subtract_block(g.histograms, layout.block_bins, parent, block, histogram)
     n_kinds = 1 if layout.block_kinds[block] == PLAIN else 2
@@ -310,14 +313,16 @@ def _take(team):
 
 
 @kernel
-def _begin_step(team, n_threads, n_blocks, step):
+def _begin_step(team, n_threads, n_blocks, step, pending):
     """Begin a step that is planned: the number of its tasks."""
     if step in (SUM, DIVIDE, PUT_BACK):
         for worker in range(n_threads):
             team[HAS_SUMMED + worker] = 0
     team[STEP] = step
-    if step in (REDUCE, OVER):
+    if step in (REDUCE, COMPARE, OVER):
         return 0
+    if pending is not None and step in (SEARCH, RECOUNT, SEARCH_LEVEL):
+        return pending.end_block - pending.first_block
     return team[N_PARTS] if step in (SUM, DIVIDE, PUT_BACK) else n_blocks
 
 
@@ -328,8 +333,8 @@ def grow(g, layout, settings, worker, unit, level, pending):
     `unit` is what gains are counted in. `level` is what oblivious trees need, and None for others;
     `pending` is where sums are noted that several growers are to add up, and None for one: then
     what they take is not compiled. The root is the first node. OUT: nodes, splits, tables, and the
-    number of splits in `team`; the step is OVER, or REDUCE if threads are to come back when
-    `pending` has been added up.
+    number of splits in `team`; the step is OVER, or REDUCE or COMPARE if threads are to come back
+    when `exchange.py` has done that.
 
     Steps and tasks are called from here, not by a kernel in between: the compiler goes over all
     that a kernel calls once more for the kernel.
@@ -344,9 +349,9 @@ def grow(g, layout, settings, worker, unit, level, pending):
                 step = next_of_leaves(g, layout, settings, unit, pending)
             else:
                 step = next_of_level(g, layout, settings, unit, pending)
-            n_tasks = _begin_step(team, len(g.cycles), len(layout.block_bins), step)
+            n_tasks = _begin_step(team, len(g.cycles), len(layout.block_bins), step, pending)
             atomic_store(team, DONE, 0)
-            if step in (REDUCE, OVER):
+            if step in (REDUCE, COMPARE, OVER):
                 atomic_store(team, LEAVE, 1)
             elif n_tasks > 0:
                 # The first task is the leader's.
@@ -355,6 +360,8 @@ def grow(g, layout, settings, worker, unit, level, pending):
         if task >= 0:
             looks = 0
             step = team[STEP]
+            if pending is not None and step in (SEARCH, RECOUNT, SEARCH_LEVEL):
+                task += pending.first_block
             if step in (SUM, DIVIDE, PUT_BACK):
                 _do_part(g, layout, step, task, worker)
             elif level is not None:

@@ -12,6 +12,7 @@ from rankgrove.trees.search import L2, MAX_DEPTH, sum_left
 from rankgrove.trees.steps import (
     add_pending,
     begin,
+    best_block,
     copy_table,
     cut_into_parts,
     free_slot,
@@ -27,6 +28,7 @@ from rankgrove.trees.steps import (
 from rankgrove.trees.team import (
     BEGIN,
     BIN,
+    COMPARE,
     COUNT,
     DEPTH,
     DIVIDE,
@@ -60,7 +62,7 @@ from rankgrove.trees.team import (
 
 
 @kernel
-def _set_level(g, layout, unit):
+def _set_level(g, layout, unit, pending):
     """Give all nodes of a level the cut that gains most; whether there is one."""
     first, last = g.team[N_SPLITS], g.team[LEVEL_END]
     # Sums of gains are compared with nothing. (A number as it stands would compile a kernel anew.)
@@ -71,6 +73,12 @@ def _set_level(g, layout, unit):
         g.nodes[at, PLACE] = g.nodes[first, PLACE]
         g.nodes[at, BIN] = g.nodes[first, BIN]
         copy_table(g.tables[first], g.tables[at])
+    if pending is not None and pending.shared and gain > 0.0:
+        # The rows of blocks hold the best cuts of growers here.
+        none = np.int64(0)
+        grower = best_block(g, none, none, len(g.block_gains), layout.features)
+        for at in range(first, last):
+            g.nodes[at, LEFT_TOTAL] = pending.left_totals[grower, at - first]
     return gain > 0.0
 
 
@@ -83,7 +91,10 @@ def _plan_division(g, layout, settings, at, pending):
     team[SUM_SIDE] = NEITHER
     # Where no histogram is kept, what goes left is summed with the division.
     team[SUMS_LEFT] = slot < 0
-    if slot >= 0:
+    is_known = False
+    if pending is not None:
+        is_known = pending.shared
+    if slot >= 0 and not is_known:
         node[LEFT_TOTAL] = sum_left(
             g.histograms[slot, place // 16], place % 16, layout.n_bins[layout.features[place]],
             g.tables[at]
@@ -120,11 +131,11 @@ def _after_division(g, layout, settings, pending):
 def _take_children(g, layout, pending):
     """The sums of the children of a level, now that those of all growers are known."""
     for i in range(g.team[N_PENDING]):
-        at = pending[i, PENDING_NODE]
+        at = pending.sums[i, PENDING_NODE]
         if g.nodes[at, SLOT] < 0:
-            g.nodes[at, LEFT_TOTAL] = pending[i, PENDING_TOTAL]
+            g.nodes[at, LEFT_TOTAL] = pending.sums[i, PENDING_TOTAL]
         sign = layout.signs[layout.features[g.nodes[at, PLACE]]]
-        n_left = pending[i, PENDING_COUNT]
+        n_left = pending.sums[i, PENDING_COUNT]
         set_children(g.nodes, g.node_floats, g.rules[L2], at, n_left, sign)
 
 
@@ -186,6 +197,10 @@ def next_of_level(g, layout, settings, unit, pending):
             _take_children(g, layout, pending)
             deep = g.nodes[team[N_SPLITS], DEPTH] >= g.rules[MAX_DEPTH]
             return OVER if deep else SEARCH_LEVEL
+        elif step == SEARCH_LEVEL and pending.shared:
+            return COMPARE
+        elif step == COMPARE:
+            step = SEARCH_LEVEL
     if step == BEGIN:
         begin(g, settings)
         return SUM
@@ -197,7 +212,7 @@ def next_of_level(g, layout, settings, unit, pending):
     if step == PUT_BACK and pending is None and _has_sums_to_make(team, g.nodes):
         return FINISH
     if step == SEARCH_LEVEL:
-        if not _set_level(g, layout, unit):
+        if not _set_level(g, layout, unit, pending):
             return OVER
         team[N_PENDING] = 0
     elif step == FINISH:

@@ -1,7 +1,7 @@
 """The steps of growing a tree node by node, as the leader plans them; others do the work.
 
 `levels.py` has those of an oblivious tree. `pending` is None unless rows are spread over several
-growers, and then the table of what is to be added up over them: see `exchange.py`.
+growers, and then a `Pending`: see `exchange.py`.
 """
 
 # mypy: disable-error-code="assignment"
@@ -18,6 +18,7 @@ from rankgrove.trees.team import (
     BEGIN,
     BIN,
     BOTH,
+    COMPARE,
     COUNT,
     COUNT_ROWS,
     DEPTH,
@@ -126,24 +127,33 @@ def copy_table(table, out):
 
 
 @kernel
+def best_block(g, side, first, end, features):
+    """The block from `first` to `end` whose cut is the best; of equal ones the lower feature."""
+    best = 0.0
+    best_place = np.int64(-1)
+    chosen = np.int64(-1)
+    for block in range(first, end):
+        shown = g.block_gains[block, side, 0]
+        place = g.block_cuts[block, side, 0]
+        if shown > best or (shown == best > 0.0 and features[place] < features[best_place]):
+            best = shown
+            best_place = place
+            chosen = block
+    return chosen
+
+
+@kernel
 def set_cut(g, side, at, own, features, unit):
     """Give a node the best of the cuts that were found in its blocks; `own` is its own term."""
     node = g.nodes[at]
-    best = 0.0
-    best_block = -1
-    for block in range(len(g.block_gains)):
-        shown = g.block_gains[block, side, 0]
-        place = g.block_cuts[block, side, 0]
-        if shown > best or (shown == best > 0.0 and features[place] < features[node[PLACE]]):
-            best = shown
-            best_block = block
-            node[PLACE] = place
+    block = best_block(g, side, np.int64(0), len(g.block_gains), features)
     gain = 0.0
-    if best_block >= 0:
-        gain = g.block_gains[best_block, side, 1]
-        node[BIN] = g.block_cuts[best_block, side, 1]
-        node[LEFT_TOTAL] = g.block_cuts[best_block, side, 2]
-        copy_table(g.block_tables[best_block, side], g.tables[at])
+    if block >= 0:
+        gain = g.block_gains[block, side, 1]
+        node[PLACE] = g.block_cuts[block, side, 0]
+        node[BIN] = g.block_cuts[block, side, 1]
+        node[LEFT_TOTAL] = g.block_cuts[block, side, 2]
+        copy_table(g.block_tables[block, side], g.tables[at])
     # A gain in the last digits of its own terms is none.
     g.node_floats[at, GAIN] = (gain - own) * unit if gain > own * (1.0 + 1e-12) else 0.0
 
@@ -285,7 +295,7 @@ def give_slots(g):
 @kernel
 def add_pending(team, pending, slot, at, count, total):
     """Note sums that are to be added up over all growers."""
-    entry = pending[team[N_PENDING]]
+    entry = pending.sums[team[N_PENDING]]
     entry[PENDING_SLOT] = slot
     entry[PENDING_NODE] = at
     entry[PENDING_COUNT] = count
@@ -296,8 +306,8 @@ def add_pending(team, pending, slot, at, count, total):
 @kernel
 def take_root(g, pending):
     """The number of rows of the root and their packed sum, of all growers."""
-    g.nodes[0, COUNT] = pending[0, PENDING_COUNT]
-    g.nodes[0, TOTAL] = pending[0, PENDING_TOTAL]
+    g.nodes[0, COUNT] = pending.sums[0, PENDING_COUNT]
+    g.nodes[0, TOTAL] = pending.sums[0, PENDING_TOTAL]
     g.team[N_PENDING] = 0
 
 
@@ -359,7 +369,7 @@ def _after_division(g, layout, settings, pending):
     n_here, _ = place_parts(team, node, g.parts)
     n_left = n_here
     if pending is not None:
-        n_left = pending[0, PENDING_COUNT]
+        n_left = pending.sums[0, PENDING_COUNT]
         team[N_PENDING] = 0
     if min(n_left, node[COUNT] - n_left) < g.rules[FEWEST]:
         node[PLACE] = -1
@@ -387,8 +397,11 @@ def _after_division(g, layout, settings, pending):
 
 @kernel
 def _exchange_first(g, step, pending):
-    """What is due before the plan goes on with sums over all growers: the next step, or -1."""
+    """What is due before the plan goes on with numbers of all growers: the next step, or -1."""
     team = g.team
+    if pending.shared and step in (SEARCH, RECOUNT):
+        team[DUE] = step
+        return COMPARE
     if step == SUM or (step == DIVIDE and team[SUM_SIDE] != NEITHER):
         team[DUE] = step
         return FINISH
@@ -416,7 +429,7 @@ def next_of_leaves(g, layout, settings, unit, pending):
         due = _exchange_first(g, step, pending)
         if due >= 0:
             return due
-        if step == REDUCE:
+        if step in (REDUCE, COMPARE):
             step = team[DUE]
             if step == SUM:
                 take_root(g, pending)

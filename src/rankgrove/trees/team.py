@@ -24,8 +24,8 @@ GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 # that are divided are summed by their parts, and in which histogram; whether the packed sum of
 # those that go left is, too; the number and the size of the parts. Then what the leader remembers:
 # splits so far, free histograms, where a level ends, what noise is drawn by; the step whose sums
-# are added up over growers, and how many of them. The rest is one per thread: whether it has begun
-# a histogram.
+# or cuts all growers are to know, and how many sums. The rest is one per thread: whether it has
+# begun a histogram.
 TICKET, DONE, LEAVE = 0, 8, 16
 STEP, NODE, SUMMED, OTHER, SUM_SIDE, SUM_SLOT, SUMS_LEFT, N_PARTS, PART_ROWS = range(24, 33)
 N_SPLITS, N_FREE, LEVEL_END, KEY, DUE, N_PENDING = range(33, 39)
@@ -39,11 +39,12 @@ NEITHER, LEFT_SIDE, RIGHT_SIDE, BOTH = range(4)
 # or put its rows back in order, and sum those of the smaller child if there are many. In an
 # oblivious tree the histograms of children are only finished, and then a whole level is searched.
 # With several growers, histograms are finished and rows counted before they are searched, and
-# threads leave at REDUCE, to come back when the sums are those of all growers. A step may have no
-# tasks; the tree is grown when the step is OVER.
+# threads leave at REDUCE, to come back when the sums are those of all growers, and at COMPARE, to
+# come back when the cuts are. A step may have no tasks; the tree is grown when the step is OVER.
 (
-    BEGIN, SUM, FINISH, SEARCH, DIVIDE, COUNT_ROWS, RECOUNT, PUT_BACK, SEARCH_LEVEL, REDUCE, OVER,
-) = range(11)  # fmt: skip
+    BEGIN, SUM, FINISH, SEARCH, DIVIDE, COUNT_ROWS, RECOUNT, PUT_BACK, SEARCH_LEVEL, REDUCE,
+    COMPARE, OVER,
+) = range(12)  # fmt: skip
 
 # Where the cycles of a thread went.
 DIVIDING, SUMMING, SCANNING, N_CYCLES = 0, 1, 2, 8
@@ -131,6 +132,28 @@ class Level(NamedTuple):
     gains: NDArray[np.float64]
     orders: NDArray[np.int64] | None
     n_ordered: NDArray[np.int64] | None
+
+
+class Pending(NamedTuple):
+    """What only one of several growers needs.
+
+    Attributes
+    ----------
+    sums
+        What is to be added up over all growers.
+    left_totals
+        For the best cut of each grower that owns blocks, what goes left in the nodes of a level.
+    first_block, end_block
+        The blocks that this grower owns: of these it gets the sums of all growers.
+    shared
+        Whether growers own different blocks, and so have to compare their cuts.
+    """
+
+    sums: NDArray[np.int64]
+    left_totals: NDArray[np.int64]
+    first_block: int
+    end_block: int
+    shared: bool
 
 
 class Settings(NamedTuple):
