@@ -50,14 +50,23 @@ LEAST_SHARED_BYTES = 1 << 17
 @kernel
 def _copy_block(flat, n_bins, columns, n_columns, message, at, back):
     """Copy the columns of a block that are sent to a message, or back: the place after them."""
-    for row in range(n_bins + 1):
-        first = 16 * (row if row < n_bins else 255)
-        for i in range(n_columns):
+    for start, end in ((0, n_bins), (255, 256)):
+        if n_columns == 16:
+            # All of them stand side by side.
+            n = 16 * (end - start)
             if back:
-                flat[first + columns[i]] = message[at + i]
+                flat[16 * start : 16 * end] = message[at : at + n]
             else:
-                message[at + i] = flat[first + columns[i]]
-        at += n_columns
+                message[at : at + n] = flat[16 * start : 16 * end]
+            at += n
+            continue
+        for row in range(start, end):
+            for i in range(n_columns):
+                if back:
+                    flat[16 * row + columns[i]] = message[at + i]
+                else:
+                    message[at + i] = flat[16 * row + columns[i]]
+            at += n_columns
     return at
 
 
