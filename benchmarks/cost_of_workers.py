@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,8 +204,13 @@ def comparison(study: Study) -> tuple[list[tuple[Any, ...]], int]:
     return rows, n_off
 
 
-def count_in_threads(size: int, parameters: dict[str, Any]) -> tuple[int, list[Call]]:
-    """The bytes that workers, threads of one process with sockets, send for a tree; its calls."""
+def count_in_threads(
+    size: int, parameters: dict[str, Any], _: object = None
+) -> tuple[int, list[Call]]:
+    """The bytes that workers, threads of one process with sockets, send for a tree; its calls.
+
+    No cluster of processes is needed.
+    """
     listeners = [listen("127.0.0.1") for _ in range(size)]
     addresses, token = [listener.address for listener in listeners], new_token()
     data = part_of(0, THREAD_ROWS, 136, THREAD_ROWS)
@@ -243,7 +249,7 @@ def thread_rows(study: Study) -> list[tuple[Any, ...]]:
         for size in THREAD_SIZES:
             sent, calls = study.measured(
                 "threads", f"{algorithm}; {size}",
-                lambda _, size=size, parameters=parameters: count_in_threads(size, parameters),
+                partial(count_in_threads, size, parameters),
             )  # fmt: skip
             expected = bytes_of(calls, size)
             rows.append((

@@ -132,8 +132,8 @@ class Peer:
         self, size: int, data: tuple[int, int, int], trees: tuple[int, int]
     ) -> float:
         """Processor seconds per worker and tree: the difference of two fits."""
-        import dask
         import dask.array
+        from dask.delayed import delayed
 
         parts = [
             self.cluster.client.submit(
@@ -148,7 +148,7 @@ class Peer:
 
         def array(take: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any) -> Any:
             return [
-                dask.array.from_delayed(dask.delayed(take)(part), (n, *shape), dtype)
+                dask.array.from_delayed(delayed(take)(part), (n, *shape), dtype)
                 for part, n in zip(parts, rows, strict=True)
             ]
 
@@ -156,7 +156,7 @@ class Peer:
         labels = dask.array.concatenate(array(lambda part: part.labels, (), np.float32))
         features, labels = self.cluster.client.persist([features, labels])
         used = []
-        self._fit(trees[0], features, labels, groups)
+        self._fit(1, features, labels, groups)  # what is imported and compiled is apart
         for n_trees in trees:
             before = self.cluster.each(size, lambda _: (tasks.processor_seconds,))
             self._fit(n_trees, features, labels, groups)
@@ -206,8 +206,8 @@ class Study:
         }
         self.rows = (2_000, 4_000, 6_000, 8_000) if quick else ROWS
         self.many_rows = (1_000, 2_000) if quick else MANY_ROWS
-        self.trees, self.rounds = (2, 1) if quick else (8, 2)
-        self.peer_trees = (2, 4) if quick else (5, 20)
+        self.trees, self.rounds = (2, 1) if quick else (10, 1)
+        self.peer_trees = (2, 4) if quick else (3, 13)
         self.cluster: Cluster | None = None
 
     def measured(self, kind: str, key: str, measure: Callable[[Cluster], Any]) -> Any:
@@ -268,7 +268,6 @@ class Study:
         return float(self.measured("peer", f"{name}; {size}; {rows}", measure))
 
     def measure_all(self) -> None:
-        # Rounds take turns, so that a noisy moment does not strike all of a point.
         for algorithm in ALGORITHMS:
             for rows in self.rows:
                 for size in SIZES:
@@ -326,7 +325,7 @@ def cost_table(study: Study, algorithm: str) -> str:
 
 def claim_rows(study: Study) -> list[tuple[str, ...]]:
     """Every claim, what was measured, and whether it holds."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
 
     def add(claim: str, value: str, holds: bool) -> None:
         rows.append((claim, value, "yes" if holds else "**no**"))
@@ -406,10 +405,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run that is printed only")
     parser.add_argument("--keep", type=Path, help="a file of what is measured, to go on from")
+    parser.add_argument("--rounds", type=int, help="how often each point is measured")
     arguments = parser.parse_args()
     from benchmarks.cost_of_workers import page, write_page
 
     study = Study(arguments.keep, arguments.quick)
+    study.rounds = arguments.rounds or study.rounds
     try:
         study.measure_all()
         body = section(study)

@@ -105,7 +105,7 @@ class TimedExchange:
             run(exchange, state)
             timer.seconds += time.thread_time() - recorder.seconds - before
 
-        Exchange.run = timed  # type: ignore[method-assign]
+        Exchange.run = timed  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *_: object) -> None:
