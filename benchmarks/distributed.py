@@ -418,8 +418,9 @@ def main() -> None:
             print(body)
             print(page(study))
         else:
-            report("distributed", "Cost of workers", COMMAND, PACKAGES, body)
+            # The page first: it names the commit, and the report changes a file of it.
             write_page(study)
+            report("distributed", "Cost of workers", COMMAND, PACKAGES, body)
     finally:
         study.close()
 

@@ -191,7 +191,7 @@ class Exchange:
         """Take note of the features that may be split by: no others are sent."""
         features = self._layout.features.reshape(-1, 16)
         sent = (features >= 0) & allowed[features]
-        self._n_columns = sent.sum(axis=1, dtype=np.int64)
+        self._n_columns = np.count_nonzero(sent, axis=1)
         self._columns = as_input(np.argsort(~sent, axis=1, kind="stable"), np.int64)
         cells = (self._layout.block_bins + 1) * self._n_columns
         ends = np.concatenate([[0], np.cumsum(cells)])[self._block_bounds]
