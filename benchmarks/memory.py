@@ -217,6 +217,7 @@ def call(tool: str, folder: Path, n_trees: int, group: Path | None = None) -> di
     if done.returncode:
         raise SystemExit(f"{tool} failed ({done.returncode}):\n{done.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    print(TOOLS[tool], found, file=sys.stderr, flush=True)
     return found
 
 

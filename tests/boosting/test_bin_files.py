@@ -12,6 +12,7 @@ import pytest
 
 from rankgrove import BinnedData, Dataset, Ranker, bin_files, read_data, write_data
 from rankgrove.boosting.binned import Binned
+from rankgrove.boosting.memory import training_memory
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.trees import bins_file
@@ -379,6 +380,24 @@ def test_the_layout_changes_no_bit_of_the_trees(parameters):
     arrays = [model.ensemble.arrays() for model in models]
     assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
     assert models[0].ensemble.n_trees == FEW["n_estimators"]
+
+
+def test_codes_in_a_file_need_not_fit_which_is_said(tmp_path, monkeypatch):
+    write_data(make_data(), tmp_path / "a.parquet")
+    binned = bin_files(tmp_path / "a.parquet", out=tmp_path / "a.bins")
+    wanted = Ranker(**FEW, layout="rows").fit(binned).model_.ensemble.arrays()
+    parameters = Parameters(**FEW, layout="rows")
+    least = training_memory(binned, {}, parameters)
+    for place in ("rankgrove.training.trees", "rankgrove.boosting.memory"):
+        monkeypatch.setattr(f"{place}.available_memory", lambda: least + binned.codes_bytes - 1)
+    with pytest.warns(UserWarning, match="codes in files, .* do not fit into memory"):
+        model = Ranker(**FEW, layout="rows").fit(binned).model_
+    assert all(
+        np.array_equal(wanted[name], array) for name, array in model.ensemble.arrays().items()
+    )
+    monkeypatch.setattr("rankgrove.training.trees.available_memory", lambda: least - 1)
+    with pytest.raises(DataError, match="must fit into memory"):
+        Ranker(**FEW, layout="rows").fit(binned)
 
 
 def test_training_that_does_not_fit_is_refused_before_it_starts(tmp_path, monkeypatch):

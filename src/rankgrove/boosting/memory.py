@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rankgrove.boosting.binned import keeps_columns
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.documents import Documents
+from rankgrove.data.memory import available_memory, size_in_words
 from rankgrove.trees.binned_data import BinnedData
 from rankgrove.trees.binning import BLOCK, padded_width
 
@@ -26,13 +27,30 @@ MEMORY_ADVICE = (
 def training_memory(
     train: BinnedData, valid: Mapping[str, Documents], parameters: Parameters
 ) -> int:
-    """The bytes that training takes besides what the data have in memory already."""
+    """The bytes that training takes besides what the data have in memory already.
+
+    Codes that are in a file are not counted: the system may forget them, and read them again.
+    """
     width, n_rows = padded_width(train.n_features), train.n_documents
-    copies = int(train.in_file) + int(keeps_columns(parameters, train))
+    copies = int(keeps_columns(parameters, train))
     n_leaves = parameters.resolve(train.shard.n_documents).trees.max_leaves
     kept = min(n_leaves, n_rows // 512 + 1) + 2
     needed = n_rows * (copies * width + ROW_BYTES) + kept * (width // BLOCK) * _BLOCK_BYTES
     for data in valid.values():
-        codes = 0 if isinstance(data, BinnedData) and not data.in_file else width
+        codes = 0 if isinstance(data, BinnedData) else width
         needed += data.n_documents * (codes + _VALID_BYTES)
     return needed
+
+
+def codes_text(train: Documents, valid: Mapping[str, Documents], parameters: Parameters) -> str:
+    """What to say of codes in files that do not fit into memory besides; nothing if they do."""
+    if not isinstance(train, BinnedData):
+        return ""
+    several = [train, *valid.values()]
+    codes = sum(d.codes_bytes for d in several if isinstance(d, BinnedData) and d.in_file)
+    if training_memory(train, valid, parameters) + codes <= available_memory():
+        return ""
+    return (
+        f"The codes in files, {size_in_words(codes)}, do not fit into memory besides: they are "
+        f"read again for every tree, which is slow."
+    )

@@ -232,7 +232,7 @@ def _run_on_dask(
 
 def _memory_text(train: Documents, sets: dict[str, Documents], parameters: AnyParameters) -> str:
     """What training on binned data needs, and what there is."""
-    from rankgrove.boosting.memory import training_memory
+    from rankgrove.boosting.memory import codes_text, training_memory
     from rankgrove.boosting.parameters import Parameters
     from rankgrove.data.memory import available_memory, size_in_words
     from rankgrove.trees.binned_data import BinnedData
@@ -240,7 +240,8 @@ def _memory_text(train: Documents, sets: dict[str, Documents], parameters: AnyPa
     if not isinstance(train, BinnedData) or not isinstance(parameters, Parameters):
         return ""
     needed = size_in_words(training_memory(train, sets, parameters))
-    return f"training needs about {needed} more, here are {size_in_words(available_memory())}."
+    text = f"training needs about {needed} more, here are {size_in_words(available_memory())}."
+    return f"{text} {codes_text(train, sets, parameters)}".rstrip()
 
 
 def _save(job: Job, outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self
 
+from rankgrove.boosting.memory import codes_text
 from rankgrove.data.documents import Documents
 from rankgrove.estimators.base import RankingEstimator, TreeEstimator
 from rankgrove.estimators.signatures import RankerKeywords
@@ -50,7 +51,10 @@ class Ranker(RankerKeywords, RankingEstimator, TreeEstimator):
     def _start(
         self, train: Documents, valid: Mapping[str, Documents], parameters: Any, **options: Any
     ) -> Run:
-        return start_trees(train, valid, parameters, n_jobs=self.n_jobs, **options)
+        run = start_trees(train, valid, parameters, n_jobs=self.n_jobs, **options)
+        if text := codes_text(train, valid, parameters):
+            warnings.warn(text, stacklevel=3)
+        return run
 
     def _warn(self, run: Run) -> None:
         reason = "labels that differ within queries and features that differ"
