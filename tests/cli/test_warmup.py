@@ -6,13 +6,15 @@ import subprocess
 import sys
 
 CODE = """
-import importlib, pkgutil
+import importlib.util, pkgutil
 import rankgrove
 from rankgrove.cli.warmup import STEPS, find_kernels
 
+has_spark = importlib.util.find_spec("pyspark") is not None
 for module in pkgutil.walk_packages(rankgrove.__path__, "rankgrove."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+    if module.name.endswith("__main__") or (".spark_" in module.name and not has_spark):
+        continue
+    importlib.import_module(module.name)
 for step in STEPS.values():
     step()
 # What only other kernels call is compiled into them, and alone nobody exchanges sums.
