@@ -52,5 +52,5 @@ def codes_text(train: Documents, valid: Mapping[str, Documents], parameters: Par
         return ""
     return (
         f"The codes in files, {size_in_words(codes)}, do not fit into memory besides: they are "
-        f"read again for every tree, which is slow."
+        f"read again for every split, which is slow."
     )
