@@ -28,7 +28,7 @@ limit_threads()
 import numpy as np  # noqa: E402 (the thread limits must be set before)
 
 COMMAND = "python -m benchmarks.memory"
-PACKAGES = ("numpy", "numba", "pyarrow", "lightgbm", "xgboost")
+PACKAGES = ("numpy", "numba", "pyarrow", "lightgbm", "xgboost-cpu")
 PART_ROWS, QUERY_ROWS, LEAVES = 50_000, 100, 63
 # What the peak may be above the codes: a share of them, and a number of bytes.
 SHARE, MORE = 0.2, 300e6
