@@ -213,11 +213,13 @@ class SummaryOfBlocks:
         found = Summary.of(features, chosen, self._bare.categories, n_jobs)
         self._sample[self._filled : self._filled + len(chosen)] = found.sample
         self._filled += len(chosen)
-        self._bare = Summary.joined([self._bare, found._replace(sample=found.sample[:0])])
+        self._bare = Summary.joined(
+            [self._bare, found._replace(features=found.features[:0], sampled=slice(None))]
+        )
 
     @property
     def summary(self) -> Summary:
-        return self._bare._replace(sample=self._sample)
+        return self._bare._replace(features=self._sample)
 
     def _sampled(self, first_row: int, n_rows: int) -> NDArray[np.int64]:
         """Which of some rows are in the sample."""

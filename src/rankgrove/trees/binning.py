@@ -195,10 +195,8 @@ class Bins:
 
         def task(chunk: int) -> None:
             first = chunk * BLOCK
-            # -0 becomes 0: which of the two stands first must not matter.
-            sample = np.array(summary.sample[:, first : first + BLOCK].T, order="C") + np.float32(0)
+            sample = summary.sorted_sample(first, first + BLOCK)
             for feature, values in enumerate(sample, start=first):
-                values.sort()
                 seen = values[: len(values) - int(np.isnan(values).sum())]
                 n_bins[feature] = 1 + find_edges(seen, int(max_bins), edges[feature])
 

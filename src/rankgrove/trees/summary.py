@@ -43,17 +43,33 @@ class Summary(NamedTuple):
 
     Attributes
     ----------
-    sample
-        The features of those that are in the sample.
+    features, sampled
+        Features, and which rows of them are in the sample.
     missing
         Whether each feature is missing in some row: in any one, not only in the sample.
     categories
         For each categorical feature, its values and how often each is there.
     """
 
-    sample: NDArray[np.float32]
+    features: NDArray[np.float32]
     missing: NDArray[np.bool_]
     categories: dict[int, Categories]
+    sampled: NDArray[np.int64] | slice = slice(None)
+
+    @property
+    def sample(self) -> NDArray[np.float32]:
+        """The features of the rows in the sample: a copy of all of them, or all rows themselves."""
+        return self.features[self.sampled]
+
+    def sorted_sample(self, first: int, last: int) -> NDArray[np.float32]:
+        """The sampled values of some features, a row each, rising, NaN at the end.
+
+        Only these are copied: to copy all, and give the memory back, may take the system long.
+        """
+        # -0 becomes 0: which of the two stands first must not matter.
+        values = np.array(self.features[self.sampled, first:last].T, order="C") + np.float32(0)
+        values.sort(axis=1)
+        return values
 
     @classmethod
     def of(
@@ -65,7 +81,7 @@ class Summary(NamedTuple):
     ) -> Summary:
         """Of these rows, some of which are in the sample."""
         counts = {feature: count_categories(features[:, feature]) for feature in categorical}
-        return cls(features[sampled], _has_missing(features, n_jobs), counts)
+        return cls(features, _has_missing(features, n_jobs), counts, sampled)
 
     @classmethod
     def joined(cls, parts: Sequence[Summary]) -> Summary:
