@@ -5,9 +5,19 @@ import sys
 import threading
 from pathlib import Path
 
+import numba
 import numpy as np
+import pytest
 
-from rankgrove._jit import atomic_add, atomic_load, atomic_store, give_way, kernel, pause
+from rankgrove._jit import (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    give_way,
+    inline_kernel,
+    kernel,
+    pause,
+)
 
 CALLER = """
 from rankgrove._jit import kernel
@@ -89,3 +99,28 @@ def test_threads_count_together_without_losing_any():
     assert seen == [300_000] * 3
     write(shared, 7)
     assert shared.tolist() == [300_000, 3, 7]
+
+
+def add_word(cells, word, value):
+    for column in range(16):
+        cells[(word >> np.uint64(column)) & np.uint64(255)] += value
+        cells[(word >> np.uint64(column + 17)) & np.uint64(255)] += value
+
+
+@pytest.mark.parametrize(("mark", "called"), [(kernel, True), (inline_kernel, False)])
+def test_an_inline_kernel_is_copied_however_long_it_is(mark, called):
+    part = mark(add_word)
+
+    @numba.njit
+    def caller(cells, words):
+        for word in words:
+            part(cells, word, 1)
+            part(cells, ~word, 2)
+            part(cells, word >> np.uint64(8), 3)
+
+    cells = np.zeros(256, dtype=np.int64)
+    caller(cells, np.array([3, 1 << 63], dtype=np.uint64))
+    (code,) = caller.inspect_asm().values()
+    assert cells.sum() == 2 * 32 * (1 + 2 + 3)
+    addresses = [line for line in code.splitlines() if "movabs" in line or "call" in line]
+    assert any("add_word" in line for line in addresses) == called

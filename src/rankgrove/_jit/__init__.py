@@ -11,6 +11,7 @@ from rankgrove._jit.compilation import (
     Kernel,
     as_input,
     compile_swaps,
+    inline_kernel,
     kernel,
 )
 from rankgrove._jit.intrinsics import (
@@ -42,6 +43,7 @@ __all__ = [
     "compile_swaps",
     "cycles",
     "give_way",
+    "inline_kernel",
     "kernel",
     "pause",
     "prefetch",

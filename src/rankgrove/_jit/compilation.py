@@ -70,9 +70,10 @@ class Kernel:
     them: see `_PartCompiler`. Neither is made on import: to look for a place on disk is slow.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], inline: bool) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
+        self._inline = inline
         self._entry: Any = None
 
     def __call__(self, *args: Any) -> Any:
@@ -98,6 +99,7 @@ class Kernel:
     @functools.cached_property
     def _part(self) -> Any:
         options = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
+        options["forceinline"] = self._inline
         return numba.njit(**options)(self.py_func)
 
     @property
@@ -118,7 +120,15 @@ class Kernel:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Mark a function as a kernel: serial, compiled on first call, without the interpreter lock."""
-    return Kernel(function)
+    return Kernel(function, inline=False)
+
+
+def inline_kernel(function: Callable[..., Any]) -> Any:
+    """Mark a kernel that is copied into each kernel that calls it, however long it is.
+
+    For the body of an innermost loop: the compiler leaves calls of what it finds too long.
+    """
+    return Kernel(function, inline=True)
 
 
 def _modules_inside(function: Callable[..., Any]) -> set[str]:
