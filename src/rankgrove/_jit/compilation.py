@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
 import threading
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
-from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+
+from rankgrove._jit.caching import KernelCache
 
 # "numpy" means that x / 0 is inf or nan, not an exception; kernels cannot raise. Bounds are checked
 # when NUMBA_BOUNDSCHECK=1 is set. Nobody calls a kernel from C, and the wrapper for it would take
@@ -83,18 +81,23 @@ class Kernel:
         return self._entry(*args)
 
     def _make_entry(self) -> Any:
-        """The form that Python calls.
-
-        Numba looks for changes in a kernel's own file only before it takes compiled code from the
-        cache. What comes from other files is inside that code, so their state has to agree too.
-        """
-        entry = numba.njit(**_OPTIONS, cache=True)(self.py_func)
-        # (There is none with NUMBA_DISABLE_JIT=1, or where nothing can be written.)
-        file = getattr(getattr(entry, "_cache", None), "_cache_file", None)
-        if file is not None:
-            stamps = {module: _stamp(module) for module in _modules_inside(self.py_func)}
-            file._source_stamp = (file._source_stamp, *sorted(stamps.items()))
+        """The form that Python calls."""
+        entry = numba.njit(**_OPTIONS)(self.py_func)
+        # (There is no dispatcher with NUMBA_DISABLE_JIT=1.)
+        if hasattr(entry, "_cache"):
+            entry._cache = KernelCache(self.py_func, modules_inside(self.py_func))
         return entry
+
+    def compile(self, signature: tuple[Any, ...], *, keep: bool) -> Any:
+        """What Numba makes of it for these types, without calling it.
+
+        It is taken from where compiled kernels are kept, or else put there, or neither.
+        """
+        if keep:
+            self._entry = self._entry or self._make_entry()
+        entry = self._entry if keep else numba.njit(**_OPTIONS)(self.py_func)
+        entry.compile(signature)
+        return entry.overloads[signature]
 
     @functools.cached_property
     def _part(self) -> Any:
@@ -113,9 +116,9 @@ class Kernel:
         return [] if self._entry is None else list(self._entry.signatures)
 
     @property
-    def stats(self) -> Any:
-        """How often it was found on disk and how often not."""
-        return None if self._entry is None else self._entry.stats
+    def cache(self) -> KernelCache | None:
+        """Where it looks for its code; None before the first call, or if nothing is compiled."""
+        return getattr(self._entry, "_cache", None)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -131,7 +134,7 @@ def inline_kernel(function: Callable[..., Any]) -> Any:
     return Kernel(function, inline=True)
 
 
-def _modules_inside(function: Callable[..., Any]) -> set[str]:
+def modules_inside(function: Callable[..., Any]) -> set[str]:
     """The modules whose kernels a function may call, and they in turn."""
     found: set[str] = set()
     waiting = [function.__globals__]
@@ -143,20 +146,6 @@ def _modules_inside(function: Callable[..., Any]) -> set[str]:
                 other.py_func.__globals__ for other in names.values() if isinstance(other, Kernel)
             ]
     return found
-
-
-def _stamp(module: str) -> tuple[float, int, int]:
-    """What changes with a module: when its file was written, its size, and its constants.
-
-    Compiled code holds the values of constants, which a module may take from others.
-    """
-    state = os.stat(sys.modules[module].__file__ or "")
-    constants = sorted(
-        (name, repr(value))
-        for name, value in vars(sys.modules[module]).items()
-        if isinstance(value, (int, float, str, tuple)) and not name.startswith("__")
-    )
-    return state.st_mtime, state.st_size, zlib.crc32(repr(constants).encode())
 
 
 @functools.lru_cache(maxsize=64)
@@ -179,29 +168,6 @@ def compile_swaps(function: Any) -> Any:
                     labels[a], labels[b] = labels[b], labels[a]
 
     return numba.njit(nogil=True, error_model="numpy")(fill)
-
-
-class _CompileNotice(event.Listener):
-    """Says once, on stderr, that a first use compiles; silent when the cache answers."""
-
-    def __init__(self) -> None:
-        self.said = False
-
-    def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__ or ""
-        if not self.said and module.startswith("rankgrove."):
-            self.said = True
-            print(
-                "rankgrove: compiling on first use; the result is cached "
-                "('rankgrove warmup' does this ahead)",
-                file=sys.stderr,
-            )
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-event.register("numba:compile", _CompileNotice())
 
 
 def as_input(array: Any, dtype: Any) -> np.ndarray:
