@@ -1,3 +1,4 @@
+# ruff: noqa: PLC0415 (what it builds is imported from the sources)
 """Compiles kernels into the wheel, so that nobody waits for them on first use.
 
 `RANKGROVE_BUILD_KERNELS` says which: `common`, those of the common commands for the processor that

@@ -55,6 +55,9 @@ ONLY_FOR = {
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "generated_jit", "jitclass"}
 FORBIDDEN_MODES = {"parallel", "fastmath"}
 
+# What marks a function as a kernel.
+MARKS = ("kernel", "inline_kernel")
+
 # What a kernel may call by a bare name besides kernels: what compiles to an instruction or two.
 INTRINSICS = {
     "prefetch", "cycles", "atomic_load", "atomic_store", "atomic_add", "pause", "give_way",
@@ -139,8 +142,8 @@ def is_kernel(node: ast.AST) -> bool:
         return False
     decorators = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
     return any(
-        (isinstance(d, ast.Name) and d.id == "kernel")
-        or (isinstance(d, ast.Attribute) and d.attr == "kernel")
+        (isinstance(d, ast.Name) and d.id in MARKS)
+        or (isinstance(d, ast.Attribute) and d.attr in MARKS)
         for d in decorators
     )
 

@@ -175,7 +175,7 @@ def run_common(folder: Path) -> None:
 def called_so_far() -> set[tuple[str, str, str]]:
     """Module, name and signature of all that Python has called."""
     return {
-        (kernel.__module__, kernel.__name__, signature_text(signature))
+        (kernel.py_func.__module__, kernel.py_func.__name__, signature_text(signature))
         for kernel in find_kernels()
         for signature in kernel.signatures
     }

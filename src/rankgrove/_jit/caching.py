@@ -167,7 +167,7 @@ def shipped_stores() -> list[Store]:
     stores = []
     wanted = compilers()
     for level in supported_levels(processor_features()):
-        path = file_of(level)
+        path = file_of(level, FOLDER)
         try:
             store = Store(path)
         except FileNotFoundError:
@@ -176,12 +176,14 @@ def shipped_stores() -> list[Store]:
             _unused.append(str(error))
             continue
         differing = [name for name, version in wanted.items() if store.key.get(name) != version]
-        if differing or store.key.get("level") != level:
-            theirs = ", ".join(f"{name} {store.key.get(name)}" for name in differing)
-            ours = ", ".join(f"{name} {wanted[name]}" for name in differing)
+        theirs = ", ".join(f"{name} {store.key.get(name)}" for name in differing)
+        ours = ", ".join(f"{name} {wanted[name]}" for name in differing)
+        if differing:
             _unused.append(f"compiled kernels of the package are for {theirs}, here is {ours}")
-            continue
-        stores.append(store)
+        elif store.key.get("level") != level:
+            _unused.append(f"{path} is for another processor")
+        else:
+            stores.append(store)
     return stores
 
 

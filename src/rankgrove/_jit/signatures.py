@@ -8,7 +8,7 @@ as `int64` or `readonly float32 2d`, or for a tuple a list of its name and its f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -77,24 +77,25 @@ def write_list(listed: Iterable[Listed]) -> None:
 
 
 def _describe(type_: Any) -> Any:
+    """A type as JSON."""
     if isinstance(type_, types.Array):
         if type_.layout != "C" or not type_.aligned:
             raise TypeError(f"kernels take contiguous arrays, not {type_}")
         return f"{'' if type_.mutable else 'readonly '}{type_.dtype} {type_.ndim}d"
-    if isinstance(type_, types.BaseNamedTuple):
-        class_ = type_.instance_class
-        return [f"{class_.__module__}:{class_.__qualname__}", *map(_describe, type_.types)]
     if isinstance(type_, types.BaseTuple):
-        return [_TUPLE, *map(_describe, type_.types)]
+        members: Any = type_
+        fields = [_describe(each) for each in members]
+        class_ = getattr(type_, "instance_class", None)
+        return [_TUPLE if class_ is None else f"{class_.__module__}:{class_.__qualname__}", *fields]
     if isinstance(type_, (types.Number, types.Boolean, types.NoneType)):
         return str(type_)
     raise TypeError(f"kernels of the list take no {type_}")
 
 
-def _make(description: str | Sequence[Any]) -> Any:
-    if not isinstance(description, str):
-        name, *fields = description
-        members = [_make(each) for each in fields]
+def _make(description: Any) -> Any:
+    """The type that JSON stands for."""
+    if isinstance(description, list):
+        name, members = description[0], [_make(each) for each in description[1:]]
         if name == _TUPLE:
             return types.BaseTuple.from_types(members)
         module, class_ = name.split(":")

@@ -75,7 +75,7 @@ def compilers() -> dict[str, str]:
     }
 
 
-def file_of(level: str, folder: Path = FOLDER) -> Path:
+def file_of(level: str, folder: Path) -> Path:
     """Where the kernels of a level are."""
     return folder / f"{level}.kernels"
 
