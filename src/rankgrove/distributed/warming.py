@@ -48,9 +48,10 @@ class _Mirror:
 
 def train_a_little(parameters: Parameters, n_workers: int) -> None:
     """Have two trees grown on a few rows by the kernels that these parameters need."""
-    rng = np.random.default_rng(0)
-    features = rng.integers(0, 9, (64, 3)).astype(np.float32)
-    data = Dataset.from_arrays(features, np.arange(64) % 2, group=[16] * 4)
+    # So many features and values that workers share histograms and compare cuts.
+    features = np.random.default_rng(0).random((512, 80)).astype(np.float32)
+    features[:, 0] = np.arange(512) % 9
+    data = Dataset.from_arrays(features, np.arange(512) % 2, group=[32] * 16)
     if n_workers > 1:
         data = replace(data, shard=replace(Shard.whole(data.offsets), peers=_Mirror()))
     few = replace(
