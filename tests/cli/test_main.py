@@ -11,13 +11,8 @@ import pytest
 
 import rankgrove
 from cli.samples import error_line, interrupt
-from rankgrove.cli.main import _in_options
+from rankgrove.cli.main import COMMANDS, _in_options, load_function
 from rankgrove.errors import DataError, parameter, word
-
-COMMANDS = [
-    "quickstart", "inspect", "train", "tune", "cv", "score", "evaluate", "compare", "combine",
-    "optimality", "explain", "convert", "metrics", "objectives", "paper", "warmup",
-]  # fmt: skip
 
 
 def test_version_is_that_of_the_package(cli):
@@ -43,17 +38,51 @@ def test_call_without_a_command_shows_the_help_and_is_wrong(cli):
     assert "quickstart" in result.stdout
 
 
-def test_help_needs_no_heavy_module():
-    code = """
+# Which packages, and which parts of ours, a command has imported when it ends.
+IMPORTED = """
 import sys
 from rankgrove.cli.main import app
 try:
-    app(["--help"])
-except SystemExit:
-    print(sorted({"numpy", "numba", "pyarrow", "narwhals"} & sys.modules.keys()))
+    app(sys.argv[1:])
+except SystemExit as end:
+    names = {name.split(".")[0] for name in sys.modules}
+    ours = {".".join(name.split(".")[1:3]) for name in sys.modules if name.startswith("rankgrove.")}
+    print("\\n" + " ".join(names | ours))
+    sys.exit(end.code)
 """
-    result = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert result.endswith("\n[]\n")
+# What reading text, measuring and scoring do without. (Numba itself imports some of SciPy.)
+HEAVY = {
+    "boosting", "dask", "estimators", "experiments", "joblib", "narwhals", "objectives", "optuna",
+    "pandas", "polars", "pyarrow", "pyspark", "sklearn", "torch", "training", "trees.grower",
+}  # fmt: skip
+NOT_TO_START = {*HEAVY, "_jit", "data", "metrics", "model", "numba", "numpy", "pydantic", "scipy"}
+
+
+@pytest.mark.parametrize(
+    ("args", "absent"),
+    [
+        (["--version"], {*NOT_TO_START, "rich"}),
+        (["--help"], NOT_TO_START),
+        (["inspect", "test.txt"], {*HEAVY, "metrics", "model", "trees"}),
+        (["evaluate", "model.safetensors", "test.txt"], HEAVY),
+        (["score", "model.safetensors", "test.txt"], HEAVY),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_imports_only_what_it_needs(trained, args, absent):
+    command = [sys.executable, "-c", IMPORTED, *args]
+    result = subprocess.check_output(command, text=True, cwd=trained, timeout=300)
+    imported = set(result.splitlines()[-1].split())
+    assert {"cli.main", "errors"} <= imported
+    assert sorted(imported & absent) == []
+
+
+def test_what_is_listed_of_a_command_is_the_first_line_of_its_help():
+    for name, summary in COMMANDS.items():
+        assert (load_function(name).__name__, load_function(name).__doc__.splitlines()[0]) == (
+            name,
+            summary,
+        )
 
 
 @pytest.mark.parametrize(

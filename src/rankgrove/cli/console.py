@@ -1,3 +1,4 @@
+# ruff: noqa: PLC0415 (Rich is imported when something is shown: `--version` and `--json` need none)
 """What every command prints with: results on stdout, messages on stderr, one JSON document."""
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
 
 PROGRAM = "rankgrove"
 
@@ -30,6 +31,8 @@ _BAR_WIDTH = 40
 
 def show(*parts: RenderableType) -> None:
     """Print to stdout: in colour and within its width on a terminal, plain otherwise."""
+    from rich.console import Console
+
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     console = Console(
         file=sys.stdout,
@@ -63,6 +66,8 @@ def say(message: str) -> None:
 
 
 def heading(text: str) -> Text:
+    from rich.text import Text
+
     return Text(text, style=BOLD)
 
 
@@ -82,6 +87,9 @@ def make_table(
     `numeric` has the names of the columns that hold numbers, or the place of the first of them:
     from there on all do that have a name.
     """
+    from rich import box
+    from rich.table import Table
+
     right = set(columns[numeric:] if isinstance(numeric, int) else numeric) - {""}
     table = Table(
         box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
@@ -114,6 +122,8 @@ def files_table(
 
 def bar(count: int, most: int) -> Text:
     """A bar whose length is the share of `count` in `most`; never empty for a count above 0."""
+    from rich.text import Text
+
     if not _draws_blocks():
         return Text("#" * math.ceil(_BAR_WIDTH * count / max(1, most)))
     eighths = math.ceil(8 * _BAR_WIDTH * count / max(1, most))

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _FORMATS = ("table", "markdown", "csv")
 
 
-def _cv(
+@takes_training
+def cv(
     data: DataFile,
     folds: Annotated[int, option("K", "Parts; each query is tested in one of them.")] = 5,
     params: Annotated[
@@ -78,9 +79,6 @@ def _cv(
     if table.interrupted:
         done = f"{len(table.folds_done)} of {count(table.n_folds, 'fold')}"
         raise interrupted(f"after {done}: only these are measured.")
-
-
-cv = takes_training(_cv)
 
 
 def _make_rankers(

@@ -7,8 +7,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
-
 from rankgrove.cli.candidates import Inputs, ScoreFiles, Source
 from rankgrove.cli.console import count, make_table, show, show_json
 from rankgrove.cli.files import check_outputs, sizes_of, sort_files, write_table
@@ -27,6 +25,8 @@ from rankgrove.cli.options import (
 from rankgrove.errors import ParameterError, parameter, refusal, unknown_name
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rankgrove.metrics.base import Metric
     from rankgrove.metrics.evaluate import Evaluation
 

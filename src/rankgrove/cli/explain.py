@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
-
 from rankgrove.cli.console import count, heading, make_table, percent, show, show_json
 from rankgrove.cli.files import model_and_data
 from rankgrove.cli.models import ModelPath, lacks_labels, load_model, read_for_model
@@ -19,6 +17,7 @@ from rankgrove.errors import DataError, ParameterError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from rich.table import Table
 
     from rankgrove.data.dataset import Dataset
     from rankgrove.model.base import ScoringModel

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
-
 from rankgrove.cli.console import bar, count, heading, make_table, percent, show, show_json
-from rankgrove.cli.inspect_model import inspect_model
 from rankgrove.cli.options import Json, Reading, argument, is_model_file, option, takes_reading
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rankgrove.data.describe import Description
 
 _NAMES_SHOWN = 8
@@ -58,6 +57,8 @@ def inspect(
 ) -> None:
     """Show what is in a model or in a data file, and what in the data is worth a look."""
     if is_model_file(file):
+        from rankgrove.cli.inspect_model import inspect_model
+
         inspect_model(file, json)
         return
     from rankgrove.data.describe import describe

@@ -8,31 +8,38 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from rankgrove.cli.bin_ import bin
-from rankgrove.cli.combine import combine
-from rankgrove.cli.compare import compare
 from rankgrove.cli.console import BROKEN_PIPE, FAILED, INTERRUPTED, MISUSED, PROGRAM, say
-from rankgrove.cli.convert import convert
-from rankgrove.cli.cv import cv
-from rankgrove.cli.evaluate import evaluate
-from rankgrove.cli.explain import explain
-from rankgrove.cli.inspect_ import inspect
 from rankgrove.cli.interrupts import watch_interrupts
-from rankgrove.cli.metrics import metrics
-from rankgrove.cli.objectives import objectives
-from rankgrove.cli.optimality import optimality
-from rankgrove.cli.paper import paper
-from rankgrove.cli.quickstart import quickstart
-from rankgrove.cli.score import score
-from rankgrove.cli.train import train
-from rankgrove.cli.tune import tune
-from rankgrove.cli.warmup import warmup
 from rankgrove.errors import ParameterError, RankgroveError
+
+# Every command and the first line of its help. Its function has this name, in a module of this name
+# that is imported when it is called: so that no command waits for the imports of another.
+COMMANDS = {
+    "quickstart": "Start here: make a small data set, train a model on it and measure it.",
+    "inspect": "Show what is in a model or in a data file, and what in the data is worth a look.",
+    "train": "Train a model on a data file.",
+    "tune": "Find the best parameters of training for a data file.",
+    "cv": "Cross-validate by query: each is scored by a model that has not seen it.",
+    "score": "Score documents with a model, in the order of the data.",
+    "evaluate": "Measure a model or scores: the mean of each metric over the queries.",
+    "compare": "Compare models, files of scores and features on the same queries.",
+    "combine": "Combine rankers: the weights that maximise a metric.",
+    "optimality": "Test whether a model is at a local maximum of a metric.",
+    "explain": "Show what a model rests on, or why documents stand where they do.",
+    "convert": "Write a data file in another format, chosen by the name of OUT.",
+    "bin": "Bin data that may be larger than memory, for train, tune and cv.",
+    "metrics": "List the metrics and their policies, or show all of one.",
+    "objectives": "List the objectives with formula and reference, or show all of one.",
+    "paper": 'Run the experiments of "Which Tricks are Important for Learning to Rank?".',
+    "warmup": "Compile everything ahead, so that no later command waits for it.",
+}
+_MODULES = {"inspect": "inspect_", "bin": "bin_"}  # (whose names others have already)
 
 # The base of all that is wrong with a command line; Typer does not export it by name.
 _UsageError: Any = typer.BadParameter.__base__
@@ -50,9 +57,7 @@ class _Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        # Some options come from the parameters of training, whose import --help does not wait for.
-        whole = getattr(_COMMANDS.get(str(name)), "whole", None)
-        command = command if whole is None else _make_command(whole())
+        command = None if command is None else _make_command(load_function(str(name)))
         self._options = {
             option.name: spelling
             for option in ([] if command is None else command.params)
@@ -87,22 +92,24 @@ class _Group(TyperGroup):
         return 0
 
 
+def load_function(name: str) -> Any:
+    """The function of a command."""
+    return getattr(import_module(f"rankgrove.cli.{_MODULES.get(name, name)}"), name)
+
+
 def _make_command(function: Any) -> Any:
     alone = typer.Typer(add_completion=False)
     alone.command(function.__name__)(function)
     return typer.main.get_command(alone)
 
 
-_COMMANDS = {
-    command.__name__: command
-    for command in (
-        quickstart, inspect, train, tune, cv, score, evaluate, compare, combine, optimality,
-        explain, convert, bin, metrics, objectives, paper, warmup,
-    )
-}  # fmt: skip
+def _listed() -> None:
+    """What stands for a command in the list of all."""
+
+
 app = typer.Typer(cls=_Group, add_completion=False, pretty_exceptions_enable=False)
-for command_name, command in _COMMANDS.items():
-    app.command(command_name)(command)
+for command_name, summary in COMMANDS.items():
+    app.command(command_name, help=summary)(_listed)
 
 
 def _show_version(value: bool) -> None:

@@ -25,20 +25,8 @@ if TYPE_CHECKING:
 
 
 def takes_training(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of training and reading; it takes `parameters` and `reading`.
-
-    To list it is quick: the options of training are made by its attribute `whole`, when it is
-    called.
-    """
-
-    def make(options: Mapping[str, Any]) -> Any:
-        made = takes_reading(add_options(command, "parameters", options, _without_none))
-        made.__name__ = command.__name__.removeprefix("_")
-        return made
-
-    listed: Callable[..., None] = make({})
-    listed.whole = lambda: make(_make_options())  # type: ignore[attr-defined]
-    return listed
+    """Give a command the options of training and reading; it takes `parameters` and `reading`."""
+    return takes_reading(add_options(command, "parameters", _make_options(), _without_none))
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import RenderableType
-from rich.table import Table
-
 from rankgrove.cli.console import count, files_table, heading, make_table, show, show_json
 from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.files import sizes_of, write_text
@@ -21,6 +18,9 @@ from rankgrove.errors import ParameterError
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
     from rankgrove.data.dataset import Dataset
     from rankgrove.metrics.evaluate import Evaluation
     from rankgrove.model.model import Model

@@ -100,8 +100,9 @@ class Outcome:
         return self.run.unit.can_resume
 
 
+@takes_training
 @takes("job", Job)
-def _train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
+def train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
     """Train a model on a data file.
 
     rankgrove train train.txt --valid vali.txt --early-stopping-rounds 50 -o model.safetensors
@@ -136,9 +137,6 @@ def _train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
         _show(job, data, outcome)
     if outcome.run.interrupted:
         raise interrupted(_what_is_kept(job, outcome))
-
-
-train = takes_training(_train)
 
 
 def _check_files(job: Job, reading: Reading) -> None:

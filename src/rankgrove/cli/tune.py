@@ -75,8 +75,9 @@ class Job:
         return self.storage or str(self.out.with_suffix(".db"))
 
 
+@takes_training
 @takes("job", Job)
-def _tune(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
+def tune(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
     """Find the best parameters of training for a data file.
 
     rankgrove tune train.txt --valid vali.txt -o best.json
@@ -107,9 +108,6 @@ def _tune(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
         show_json(_summary(job, tuned, time.perf_counter() - start))
     else:
         _show(job, tuned, time.perf_counter() - start)
-
-
-tune = takes_training(_tune)
 
 
 def _check_files(job: Job, reading: Reading) -> None:

@@ -22,7 +22,6 @@ from rankgrove.model.schema import Schema
 from rankgrove.trees.binned_data import BinnedData
 from rankgrove.trees.contributions import contributions
 from rankgrove.trees.ensemble import Ensemble
-from rankgrove.trees.leaves import walk_tree
 from rankgrove.trees.predict import Scorer
 
 # Where the notes of a model say how many of its trees are those of a base model.
@@ -113,6 +112,8 @@ class Model(ScoringModel):
         """As that of `ScoringModel`; `BinnedData` are scored by their codes."""
         if not isinstance(data, BinnedData):
             return super().predict(data, n_trees=n_trees, base_scores=base_scores, n_jobs=n_jobs)
+        from rankgrove.trees.leaves import walk_tree  # noqa: PLC0415 (imports the engine)
+
         check_names(data.feature_names, self.feature_names)
         if data.bins.categories != self.schema.categories:
             raise DataError(
