@@ -5,6 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
@@ -107,7 +108,13 @@ def add_word(cells, word, value):
         cells[(word >> np.uint64(column + 17)) & np.uint64(255)] += value
 
 
-@pytest.mark.parametrize(("mark", "called"), [(kernel, True), (inline_kernel, False)])
+# (What is too long to be copied by itself is for LLVM to say: version 15 copies more.)
+LEAVES_CALLS = pytest.mark.skipif(llvm.llvm_version_info < (20,), reason="copies this by itself")
+
+
+@pytest.mark.parametrize(
+    ("mark", "called"), [pytest.param(kernel, True, marks=LEAVES_CALLS), (inline_kernel, False)]
+)
 def test_an_inline_kernel_is_copied_however_long_it_is(mark, called):
     part = mark(add_word)
 
