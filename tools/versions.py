@@ -71,17 +71,19 @@ def run_tests(python: str, which: str, tests: list[str]) -> bool:
         environment.setdefault("SSL_CERT_FILE", certificates)
     with tempfile.TemporaryDirectory(prefix="rankgrove-versions-") as folder:
         place = Path(folder, "venv")
-        subprocess.run([uv, "venv", "-q", "--python", python, place], check=True, env=environment)
+        subprocess.run(
+            [uv, "venv", "-q", "--python", python, str(place)], check=True, env=environment
+        )
         install = [
-            uv, "pip", "install", "-q", "--python", place, "--only-binary", ":all:",
+            uv, "pip", "install", "-q", "--python", str(place), "--only-binary", ":all:",
             "--resolution", RESOLUTIONS[which], "-r", "pyproject.toml", *test_tools(),
         ]  # fmt: skip
         subprocess.run(install, check=True, env=environment, cwd=ROOT)
-        inside = place / "bin" / "python"
+        inside = str(place / "bin" / "python")
         (packages,) = place.glob("lib/python*/site-packages")
         # As an editable installation has it, but without a build, which would compile kernels.
         (packages / "rankgrove.pth").write_text(str(ROOT / "src"), encoding="utf-8")
-        show = [uv, "pip", "list", "--python", place, "--format", "freeze"]
+        show = [uv, "pip", "list", "--python", str(place), "--format", "freeze"]
         listed = subprocess.run(show, check=True, env=environment, capture_output=True, text=True)
         versions = dict(line.split("==") for line in listed.stdout.split())
         print(f"\n== {which} on {python}:", *(f"{name} {versions[name]}" for name in SHOWN))

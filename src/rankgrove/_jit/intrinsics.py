@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+
+def _call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = ()) -> Any:
+    """Call a function of LLVM or of C."""
+    function = builder.module.globals.get(name)
+    if function is None:
+        kind = ir.FunctionType(result, [argument.type for argument in arguments])
+        function = ir.Function(builder.module, kind, name)
+    return builder.call(function, arguments)
+
+
+def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """The address of an element of a contiguous array, the first two arguments."""
+    if signature.args[0].layout == "A":
+        raise TypeError("kernels must take contiguous arrays. Got one with strides.")
+    array = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
@@ -17,13 +35,9 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _pointer(context, builder, signature, arguments)
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [byte, word, word, word]),
-            "llvm.prefetch.p0",
-        )
         # For reading, to be kept in all levels of the cache, as data.
-        builder.call(function, [builder.bitcast(place, byte), word(0), word(3), word(1)])
+        arguments = [builder.bitcast(place, byte), word(0), word(3), word(1)]
+        _call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
         return context.get_dummy_value()
 
     return types.void(array, index), generate
@@ -36,24 +50,12 @@ def _cycles(typing_context: Any) -> Any:
     """In a kernel: the processor's clock, to see where time goes in what runs as one piece."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.IntType(64), []), "llvm.readcyclecounter"
-        )
-        return builder.call(function, [])
+        return _call(builder, ir.IntType(64), "llvm.readcyclecounter")
 
     return types.int64(), generate
 
 
 cycles: Any = intrinsic(_cycles)
-
-
-def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The address of an element of a one-dimensional array, the first two arguments."""
-    array_type = signature.args[0]
-    struct = context.make_array(array_type)(context, builder, arguments[0])
-    return cgutils.get_item_pointer(
-        context, builder, array_type, struct, [arguments[1]], wraparound=False
-    )
 
 
 def _atomic_load(typing_context: Any, array: Any, index: Any) -> Any:
@@ -101,10 +103,7 @@ def _give_way(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if os.name == "posix":
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.IntType(32), []), "sched_yield"
-            )
-            builder.call(function, [])
+            _call(builder, ir.IntType(32), "sched_yield")
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -118,10 +117,7 @@ def _pause(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine() in ("x86_64", "AMD64"):
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.VoidType(), []), "llvm.x86.sse2.pause"
-            )
-            builder.call(function, [])
+            _call(builder, ir.VoidType(), "llvm.x86.sse2.pause")
         return context.get_dummy_value()
 
     return types.void(), generate
