@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TESTS = ["tests/test_jit.py", "tests/trees", "tests/metrics"]
+TESTS = ["tests/jit", "tests/trees", "tests/metrics"]
 TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis")
 RESOLUTIONS = {"lowest": "lowest-direct", "highest": "highest"}
 SHOWN = ("numpy", "numba", "llvmlite", "scipy", "scikit-learn", "typer")

@@ -37,7 +37,7 @@ COMMANDS = {
     "metrics": "List the metrics and their policies, or show all of one.",
     "objectives": "List the objectives with formula and reference, or show all of one.",
     "paper": 'Run the experiments of "Which Tricks are Important for Learning to Rank?".',
-    "warmup": "Compile everything ahead, so that no later command waits for it.",
+    "warmup": "Compile everything ahead, on all processors, so that no later command waits for it.",
 }
 _MODULES = {"inspect": "inspect_", "bin": "bin_"}  # (whose names others have already)
 
