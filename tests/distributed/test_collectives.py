@@ -138,7 +138,7 @@ def test_bits_of_any_worker_are_set(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_reduce_scatter_gives_each_worker_the_sums_of_its_part(size):
+def test_reduce_scatter_gives_each_worker_the_sums_of_all_others_for_its_part(size):
     length = 20_011
     uneven = sorted(np.random.default_rng(size).integers(0, length, size - 1).tolist())
     every_bounds = [
@@ -149,8 +149,9 @@ def test_reduce_scatter_gives_each_worker_the_sums_of_its_part(size):
     def work(peers):
         return [peers.reduce_scatter(numbers_of(peers.rank, length), b) for b in every_bounds]
 
-    expected = sum(numbers_of(rank, length) for rank in range(size))
+    total = sum(numbers_of(rank, length) for rank in range(size))
     for rank, parts in enumerate(run(size, work)):
+        expected = total - numbers_of(rank, length)
         for bounds, numbers in zip(every_bounds, parts, strict=True):
             np.testing.assert_array_equal(numbers, expected[bounds[rank] : bounds[rank + 1]])
 
@@ -189,6 +190,7 @@ def test_sixty_four_workers_agree():
             peers.sum(numbers)
             results.append(numbers.tolist())
         part = peers.reduce_scatter(numbers_of(peers.rank, 640), even_bounds(640, 64))
+        part += numbers_of(peers.rank, 640)[10 * peers.rank : 10 * (peers.rank + 1)]
         results.append(b"".join(peers.gather(part.tobytes())))
         results.append(peers.broadcast(b"root" if peers.rank == 5 else None, 5))
         return results

@@ -26,7 +26,10 @@ class Peers(Protocol):
     def reduce_scatter(
         self, numbers: NDArray[np.int64], bounds: Sequence[int]
     ) -> NDArray[np.int64]:
-        """The sums over all workers of this one's part, which `bounds` end; spoils the numbers."""
+        """The sums over all other workers of this one's part, between its `bounds`.
+
+        The others get theirs. This one's part of the numbers may hold anything; all are spoilt.
+        """
 
     def max(self, values: NDArray[np.float64]) -> None:
         """Put in place of values the largest of each over all workers."""
@@ -50,8 +53,8 @@ class Alone:
     def reduce_scatter(
         self, numbers: NDArray[np.int64], bounds: Sequence[int]
     ) -> NDArray[np.int64]:
-        """What it has is the sum."""
-        return numbers
+        """There are no others."""
+        return np.zeros_like(numbers)
 
     def max(self, values: NDArray[np.float64]) -> None:
         """What it has is the largest."""

@@ -110,7 +110,7 @@ class Reduction:
 
     def __init__(self, mesh: Mesh, header: Header, combine: np.ufunc, scratch: Scratch) -> None:
         self._mesh, self._header, self._combine, self._scratch = mesh, header, combine, scratch
-        self._others = [rank for rank in range(mesh.size) if rank != mesh.rank]
+        self._others = mesh.others
 
     def all(self, array: Whole) -> None:
         """Put in place of the numbers what they come to over all workers, on every worker."""
@@ -121,18 +121,24 @@ class Reduction:
             self._whole_directly(array)
         else:
             bounds = even_bounds(len(array), size)
-            self._scatter_directly(array, bounds)
-            sends = dict.fromkeys(self._others, raw(_part(array, bounds, self._mesh.rank)))
+            mine = _part(array, bounds, self._mesh.rank)
+            others = np.empty_like(mine)
+            self._scatter_directly(array, bounds, others)
+            self._combine(mine, others, out=mine)
+            sends = dict.fromkeys(self._others, raw(mine))
             receives = {rank: raw(_part(array, bounds, rank)) for rank in self._others}
             self._mesh.exchange(self._header._replace(step=1), sends, receives)
 
     def scatter(self, array: Whole, bounds: Sequence[int]) -> Whole:
-        """What the part of this worker comes to over all workers; the rest is left undefined."""
-        if self._mesh.size > MOST_DIRECT:
+        """What the part of this worker comes to over all others; the rest is left undefined."""
+        mine = _part(array, bounds, self._mesh.rank)
+        if 1 < self._mesh.size <= MOST_DIRECT:
+            self._scatter_directly(array, bounds, mine)
+            return mine
+        mine[:] = 0
+        if self._mesh.size > 1:
             self._scatter_by_halving(array, bounds)
-        elif self._mesh.size > 1:
-            self._scatter_directly(array, bounds)
-        return _part(array, bounds, self._mesh.rank)
+        return mine
 
     def _whole_directly(self, array: Whole) -> None:
         received = self._scratch.take(len(self._others), len(array))
@@ -142,17 +148,16 @@ class Reduction:
         for row in received:
             self._combine(array, row, out=array)
 
-    def _scatter_directly(self, array: Whole, bounds: Sequence[int]) -> None:
-        mine = _part(array, bounds, self._mesh.rank)
-        received = dict(
-            zip(self._others, self._scratch.take(len(self._others), len(mine)), strict=True)
-        )
+    def _scatter_directly(self, array: Whole, bounds: Sequence[int], out: Whole) -> None:
+        """Send each worker its part, and combine what comes for this one."""
+        received = [out, *self._scratch.take(len(self._others) - 1, len(out))]
         self._mesh.exchange(
             self._header,
             {rank: raw(_part(array, bounds, rank)) for rank in self._others},
-            {rank: raw(row) for rank, row in received.items()},
-            lambda rank: self._combine(mine, received[rank], out=mine),
+            {rank: raw(row) for rank, row in zip(self._others, received, strict=True)},
         )
+        for row in received[1:]:
+            self._combine(out, row, out=out)
 
     def _all_by_halving(self, array: Whole) -> None:
         folding = Folding(self._mesh.rank, self._mesh.size)

@@ -84,7 +84,7 @@ class Link:
         self._expected, self._start = Header(0, 0, 0, 0, 0), b""
         self._header = bytearray(HEADER_BYTES)
         self._header_view = memoryview(self._header)
-        self._target, self._filled, self._in_header = self._header_view, 0, True
+        self._filled, self._end = 0, 0
         self._heard = bytearray()
         self._by_pieces = isinstance(numbers, ssl.SSLSocket) or not hasattr(numbers, "sendmsg")
         for connection in (numbers, words):
@@ -100,43 +100,52 @@ class Link:
     def start(
         self, header: Header, start: bytes, body: memoryview, target: memoryview | None
     ) -> None:
-        """Begin a step: what to send, and where to put what comes; None if its length is unknown.
+        """Begin a step: send a body, and say where what comes goes; None if its length is unknown.
 
         `start` is that of the header, in which the length is filled in.
         """
         self._expected, self._start = header, start
-        self.message, self.received = target, False
+        self.message, self.received, self._filled, self._end = target, False, 0, 0
         if self.left:
             raise self._ended()
         self.unsent = pieces(start, body)
+        self.push()
 
     def push(self) -> None:
         """Send as much as the kernel takes."""
-        while self.unsent:
+        while unsent := self.unsent:
             try:
                 if self._by_pieces:
-                    count = self.numbers.send(self.unsent[0])
+                    count = self.numbers.send(unsent[0])
                 else:
-                    count = self.numbers.sendmsg(self.unsent)
+                    count = self.numbers.sendmsg(unsent)
             except BLOCKED:
                 return
             except OSError as error:
                 raise self._broken(error) from None
             self.bytes_sent += count
-            while self.unsent and count >= len(self.unsent[0]):
-                count -= len(self.unsent.pop(0))
+            while unsent and count >= len(unsent[0]):
+                count -= len(unsent.pop(0))
             if count:
-                self.unsent[0] = self.unsent[0][count:]
+                unsent[0] = unsent[0][count:]
 
     def pull(self) -> bool:
         """Read on in the message of this step; True when it is complete now."""
-        while not self.received and self._fill():
-            if self._in_header:
+        while not self.received:
+            try:
+                count = self._receive()
+            except BLOCKED:
+                return False
+            except OSError as error:
+                raise self._broken(error) from None
+            if count == 0:
+                raise self._broken(None)
+            self._filled += count
+            if self._end == 0 and self._filled >= HEADER_BYTES:
                 self._read_header()
-            else:
-                self._target, self._filled, self._in_header = self._header_view, 0, True
+            if self._filled == self._end:
                 self.received = True
-                self.bytes_received += HEADER_BYTES + len(self.message or b"")
+                self.bytes_received += self._end
                 return True
         return False
 
@@ -166,20 +175,15 @@ class Link:
         self.numbers.close()
         self.words.close()
 
-    def _fill(self) -> bool:
-        while self._filled < len(self._target):
-            try:
-                count = self.numbers.recv_into(
-                    self._target[self._filled :] if self._filled else self._target
-                )
-            except BLOCKED:
-                return False
-            except OSError as error:
-                raise self._broken(error) from None
-            if count == 0:
-                raise self._broken(None)
-            self._filled += count
-        return True
+    def _receive(self) -> int:
+        """Read the rest of the header and, where there is a place for it, of the body."""
+        at, body = self._filled, self.message
+        if body is not None and at >= HEADER_BYTES:
+            return self.numbers.recv_into(body[at - HEADER_BYTES :])
+        header = self._header_view[at:] if at else self._header_view
+        if body is None or self._by_pieces:
+            return self.numbers.recv_into(header)
+        return self.numbers.recvmsg_into((header, body))[0]
 
     def _read_header(self) -> None:
         length = length_after(self._start, self._header)
@@ -195,7 +199,7 @@ class Link:
                 f"{self._expected}. Got {length}: pass arrays of the same length on all workers.",
                 self.rank, self.address,
             )  # fmt: skip
-        self._target, self._filled, self._in_header = self.message, 0, False
+        self._end = HEADER_BYTES + length
 
     def _understand(self) -> None:
         while len(self._heard) >= HEADER_BYTES:

@@ -26,7 +26,7 @@ from rankgrove.distributed.wire import (
 )
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-_NOTHING = memoryview(b"")
+_NOTHING = memoryview(bytearray())
 # Seconds after which the stop flag is looked at, and after which a line says who is waited for.
 _LOOK = 1.0
 _LINE = 30.0
@@ -101,6 +101,7 @@ class Mesh:
         self, rank: int, addresses: list[str], links: list[Link], waiting: Waiting
     ) -> None:
         self.rank, self.size, self.addresses = rank, len(addresses), addresses
+        self.others = [other for other in range(self.size) if other != rank]
         self._traffic = Traffic()
         self.failure: str | None = None
         self.closed = False
@@ -158,8 +159,12 @@ class Mesh:
             for link in links:
                 target = receives.get(link.rank, _NOTHING)
                 link.start(header, start, sends.get(link.rank, _NOTHING), target)
-                link.push()
-            self._run(links, arrived)
+            for link in links:
+                # Often the message is here already; then nobody has to wait.
+                if link.pull() and arrived is not None:
+                    arrived(link.rank)
+            if unfinished := [link for link in links if not link.done]:
+                self._wait_for(unfinished, arrived)
             return {
                 rank: bytes(self._links[rank].message or b"")
                 for rank, target in receives.items()
@@ -204,13 +209,13 @@ class Mesh:
         for link in self._links.values():
             link.close()
 
-    def _run(self, links: list[Link], arrived: Callable[[int], None] | None) -> None:
+    def _wait_for(self, links: list[Link], arrived: Callable[[int], None] | None) -> None:
+        """Go on with links as the kernel lets them, until all are done."""
         for link in links:
-            # Often the message is here already; then nobody has to wait.
-            self._go_on(link, arrived)
+            self._watch(link, is_early=False)
         before = time.perf_counter()
         self._waiting.begin(before)
-        while unfinished := [link for link in links if not link.done]:
+        while links:
             events = self._selector.select(_LOOK)
             now = time.perf_counter()
             self._traffic.seconds_waiting += now - before
@@ -222,20 +227,21 @@ class Mesh:
                 link.hear()
                 if link.left:
                     self._selector.unregister(link.words)
+            links = [link for link in links if not link.done]
             before = time.perf_counter()
-            if before >= self._waiting.next_look:
-                self._waiting.look((link.rank, link.address) for link in unfinished)
+            if links and before >= self._waiting.next_look:
+                self._waiting.look((link.rank, link.address) for link in links)
 
     def _go_on(
-        self, link: Link, arrived: Callable[[int], None] | None, *, is_early: bool = False
+        self, link: Link, arrived: Callable[[int], None] | None, *, is_early: bool
     ) -> None:
         if link.pull() and arrived is not None:
             arrived(link.rank)
         if link.unsent:
             link.push()
-        self._watch(link, is_early)
+        self._watch(link, is_early=is_early)
 
-    def _watch(self, link: Link, is_early: bool) -> None:
+    def _watch(self, link: Link, *, is_early: bool) -> None:
         """Wait for what the link can go on with.
 
         A message of the next step that comes early is left where it is: the link is not watched

@@ -92,26 +92,27 @@ class SocketPeers:
     def reduce_scatter(
         self, numbers: NDArray[np.int64], bounds: Sequence[int]
     ) -> NDArray[np.int64]:
-        """The sums over all workers of this worker's part of the numbers, modulo 2^64.
+        """What the numbers of all other workers for this one come to, modulo 2^64.
 
         Parameters
         ----------
         numbers
-            Those of this worker for all parts; what is in them afterwards is undefined.
+            Those of this worker for the others; what is in them afterwards is undefined.
         bounds
-            Part r, that of worker r, is `numbers[bounds[r]:bounds[r + 1]]`; it may be empty.
+            Part r, that for worker r, is `numbers[bounds[r]:bounds[r + 1]]`; it may be empty. The
+            part of this worker may hold anything: its own numbers are not added.
 
         Returns
         -------
         numpy.ndarray
-            A view of `numbers` where its byte order allows.
+            A view of this worker's part of `numbers` where their byte order allows.
         """
         whole = _flat("numbers", numbers, "i")
-        edges = [int(edge) for edge in bounds]
+        edges = list(bounds)
         if (
             len(edges) != self.size + 1
-            or edges != sorted(edges)
             or (edges[0], edges[-1]) != (0, len(whole))
+            or edges != sorted(edges)
         ):
             raise refusal(
                 "bounds", f"be {self.size + 1} rising places from 0 to {len(whole)}", edges
@@ -123,7 +124,7 @@ class SocketPeers:
     def gather(self, message: bytes) -> list[bytes]:
         """The messages of all workers, in the order of their ranks."""
         header = self._mesh.begin(Operation.GATHER, NumberType.BYTES)
-        others = [rank for rank in range(self.size) if rank != self.rank]
+        others = self._mesh.others
         messages = {self.rank: bytes(message)}
         if self.size > MOST_DIRECT:
             self._gather_by_doubling(header, messages)

@@ -13,6 +13,8 @@ bytes or so. `docs/distributed.md` says how many bytes that makes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,67 +49,124 @@ CUT_WORDS = 9
 LEAST_SHARED_BYTES = 1 << 17
 
 
+# What is done with the columns of a block: they are copied to a message or from it, or added.
+_PACK, _SET, _ADD = range(3)
+
+
+class Searched(NamedTuple):
+    """Of all that a team works on, what is read and written to compare cuts. See `Growing`."""
+
+    histograms: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    team: NDArray[np.int64]
+    block_gains: NDArray[np.float64]
+    block_cuts: NDArray[np.int64]
+    block_tables: NDArray[np.uint8]
+
+
 @kernel
-def _copy_block(flat, n_bins, columns, n_columns, message, at, back):
-    """Copy the columns of a block that are sent to a message, or back: the place after them."""
+def _copy_numbers(flat, message, way):
+    """Copy numbers to a message or from it, or add those of the message."""
+    if way == _PACK:
+        for i in range(len(message)):
+            message[i] = flat[i]
+    elif way == _SET:
+        for i in range(len(message)):
+            flat[i] = message[i]
+    else:
+        for i in range(len(message)):
+            flat[i] += message[i]
+
+
+@kernel
+def _copy_block(flat, n_bins, columns, n_columns, message, at, way):
+    """Copy or add the columns of a block that are sent: the place after them in the message."""
     for start, end in ((0, n_bins), (255, 256)):
         if n_columns == 16:
             # All of them stand side by side.
             n = 16 * (end - start)
-            if back:
-                flat[16 * start : 16 * end] = message[at : at + n]
-            else:
-                message[at : at + n] = flat[16 * start : 16 * end]
+            _copy_numbers(flat[16 * start :], message[at : at + n], way)
             at += n
             continue
         for row in range(start, end):
             for i in range(n_columns):
-                if back:
-                    flat[16 * row + columns[i]] = message[at + i]
+                cell = 16 * row + columns[i]
+                if way == _PACK:
+                    message[at + i] = flat[cell]
                 else:
-                    message[at + i] = flat[16 * row + columns[i]]
+                    flat[cell] = message[at + i] + (flat[cell] if way == _ADD else 0)
             at += n_columns
     return at
 
 
 @kernel
-def _pack_sums(histograms, slots, block_bins, columns, n_columns, block_bounds, sums, message):
-    """Write what is sent to each grower: its blocks of all histograms, and all other sums."""
+def _pack_sums(
+    histograms, pending, block_bins, columns, n_columns, block_bounds, rank, message, bounds
+):  # fmt: skip
+    """Write what is sent to each other grower: its blocks of all histograms, and all other sums.
+
+    OUT: message, but for the part of the grower of this rank, and the bounds of parts. Returns
+    whether there are histograms: without them the other sums are written once.
+    """
+    n_slots = np.int64(0)
+    for i in range(len(pending)):
+        n_slots += pending[i, PENDING_SLOT] >= 0
     at = np.int64(0)
     for part in range(len(block_bounds) - 1):
-        for slot in slots:
+        if part == rank and n_slots > 0:
             for block in range(block_bounds[part], block_bounds[part + 1]):
+                at += n_slots * (block_bins[block] + 1) * n_columns[block]
+            at += 2 * len(pending)
+            bounds[part + 1] = at
+            continue
+        for i in range(len(pending)):
+            slot = pending[i, PENDING_SLOT]
+            if slot >= 0:
+                for block in range(block_bounds[part], block_bounds[part + 1]):
+                    at = _copy_block(
+                        histograms[slot, block].reshape(4096), block_bins[block], columns[block],
+                        n_columns[block], message, at, _PACK
+                    )  # fmt: skip
+        for i in range(len(pending)):
+            message[at] = pending[i, PENDING_COUNT]
+            message[at + 1] = pending[i, PENDING_TOTAL]
+            at += 2
+        bounds[part + 1] = at
+        if n_slots == 0:
+            return False
+    return True
+
+
+@kernel
+def _take_sums(histograms, pending, block_bins, columns, n_columns, first, end, message, way):
+    """Put sums of some blocks, and the other ones, where they belong, or add them to what is there.
+
+    OUT: histograms, pending.
+    """
+    at = np.int64(0)
+    for i in range(len(pending)):
+        slot = pending[i, PENDING_SLOT]
+        if slot >= 0:
+            for block in range(first, end):
                 at = _copy_block(
                     histograms[slot, block].reshape(4096), block_bins[block], columns[block],
-                    n_columns[block], message, at, False
+                    n_columns[block], message, at, way
                 )  # fmt: skip
-        for i in range(len(sums)):
-            message[at] = sums[i]
+    for i in range(len(pending)):
+        for j in range(2):
+            here = pending[i, PENDING_COUNT + j] if way == _ADD else 0
+            pending[i, PENDING_COUNT + j] = message[at] + here
             at += 1
 
 
 @kernel
-def _take_sums(histograms, slots, block_bins, columns, n_columns, first, end, message, sums):
-    """Put the sums of some blocks, and the other ones, where they belong."""
-    at = np.int64(0)
-    for slot in slots:
-        for block in range(first, end):
-            at = _copy_block(
-                histograms[slot, block].reshape(4096), block_bins[block], columns[block],
-                n_columns[block], message, at, True
-            )  # fmt: skip
-    for i in range(len(sums)):
-        sums[i] = message[at + i]
-
-
-@kernel
-def _pack_cut(g, side, block, words, floats):
+def _pack_cut(g, side, block, words):
     """Write the cut of a block, or one that gains nothing if there is none."""
     words[:] = 0
     if block < 0:
         return
     for i in range(2):
-        floats[i] = g.block_gains[block, side, i]
+        words[i] = np.float64(g.block_gains[block, side, i]).view(np.int64)
     for i in range(3):
         words[2 + i] = g.block_cuts[block, side, i]
     for code in range(256):
@@ -115,37 +174,37 @@ def _pack_cut(g, side, block, words, floats):
 
 
 @kernel
-def _pack_cuts(g, layout, by_level, first, end, words, floats):
+def _pack_cuts(g, features, n_bins, by_level, first, end, words):
     """Write the best cuts of some blocks, and what goes left under that of a level in its nodes."""
     if not by_level:
         for side in range(len(words) // CUT_WORDS):
             at = side * CUT_WORDS
-            block = best_block(g, side, first, end, layout.features)
-            _pack_cut(g, side, block, words[at : at + CUT_WORDS], floats[at:])
+            block = best_block(g, side, first, end, features)
+            _pack_cut(g, side, block, words[at : at + CUT_WORDS])
         return
     side = np.int64(0)
-    block = best_block(g, side, first, end, layout.features)
-    _pack_cut(g, side, block, words[:CUT_WORDS], floats)
+    block = best_block(g, side, first, end, features)
+    _pack_cut(g, side, block, words[:CUT_WORDS])
     for at in range(CUT_WORDS, len(words)):
         node = g.nodes[g.team[N_SPLITS] + at - CUT_WORDS]
         words[at] = 0
         if block >= 0 and node[SLOT] >= 0 and node[COUNT] > 0:
             place = g.block_cuts[block, 0, 0]
             words[at] = sum_left(
-                g.histograms[node[SLOT], block], place % 16, layout.n_bins[layout.features[place]],
+                g.histograms[node[SLOT], block], place % 16, n_bins[features[place]],
                 g.block_tables[block, 0]
             )  # fmt: skip
 
 
 @kernel
-def _take_cuts(g, n_cuts, words, floats, left_totals):
+def _take_cuts(g, n_cuts, words, left_totals):
     """Put the best cuts of all growers where those of blocks stand, one per grower."""
     g.block_gains[:] = 0.0
     for i in range(len(words)):
         for side in range(n_cuts):
             at = side * CUT_WORDS
             for j in range(2):
-                g.block_gains[i, side, j] = floats[i, at + j]
+                g.block_gains[i, side, j] = np.int64(words[i, at + j]).view(np.float64)
             for j in range(3):
                 g.block_cuts[i, side, j] = words[i, at + 2 + j]
             for code in range(256):
@@ -178,65 +237,70 @@ class Exchange:
         n_parts = peers.size if shared else 1
         self._block_bounds = n_blocks * np.arange(n_parts + 1, dtype=np.int64) // n_parts
         part = peers.rank if shared else 0
+        self._blocks = (self._block_bounds[part], self._block_bounds[part + 1])
         self.pending = Pending(
             sums=np.empty((most_nodes, N_PENDING_INTS), dtype=np.int64),
             left_totals=np.empty((n_blocks, most_nodes if by_level else 0), dtype=np.int64),
-            first_block=int(self._block_bounds[part]),
-            end_block=int(self._block_bounds[part + 1]),
+            first_block=int(self._blocks[0]),
+            end_block=int(self._blocks[1]),
             shared=shared,
         )
+        # What is sent is not written where nobody reads it, as all of it is after a sum.
+        self._unsent_rank = np.int64(part if shared else -1)
+        self._bounds = np.zeros(n_parts + 1, dtype=np.int64)
         self._message = np.empty(0, dtype=np.int64)
+        self._allowed = b""
 
-    def begin_tree(self, allowed: NDArray[np.bool_]) -> None:
+    def begin_tree(self, state: Growing) -> None:
         """Take note of the features that may be split by: no others are sent."""
-        features = self._layout.features.reshape(-1, 16)
-        sent = (features >= 0) & allowed[features]
-        self._n_columns = np.count_nonzero(sent, axis=1)
-        self._columns = as_input(np.argsort(~sent, axis=1, kind="stable"), np.int64)
-        cells = (self._layout.block_bins + 1) * self._n_columns
-        ends = np.concatenate([[0], np.cumsum(cells)])[self._block_bounds]
-        self._part_cells = as_input(np.diff(ends), np.int64)
+        self._searched = Searched(*(getattr(state, name) for name in Searched._fields))
+        allowed = state.allowed.tobytes()
+        if allowed == self._allowed:
+            return
+        self._allowed = allowed
+        features, block_bins = self._layout.features.reshape(-1, 16), self._layout.block_bins
+        sent = (features >= 0) & state.allowed[features]
+        n_columns = as_input(np.count_nonzero(sent, axis=1), np.int64)
+        columns = as_input(np.argsort(~sent, axis=1, kind="stable"), np.int64)
+        self._columns = (block_bins, columns, n_columns)
+        self._n_cells = int(((block_bins + 1) * n_columns).sum())
 
     def run(self, state: Growing) -> None:
         """Do what the growing kernel has come back for."""
-        if state.team[STEP] == REDUCE:
-            self._add_up(state)
-        elif state.team[STEP] == COMPARE:
-            self._compare(state)
+        step = state.team[STEP]
+        if step == REDUCE:
+            self._add_up()
+        elif step == COMPARE:
+            self._compare()
 
-    def _add_up(self, state: Growing) -> None:
+    def _add_up(self) -> None:
         """Add up the pending counts, totals and histograms, all in one message."""
-        pending, own = self.pending, self.pending.sums[: state.team[N_PENDING]]
-        slots = as_input(own[own[:, PENDING_SLOT] >= 0, PENDING_SLOT], np.int64)
-        sums = np.ascontiguousarray(own[:, [PENDING_COUNT, PENDING_TOTAL]]).reshape(-1)
-        if len(slots) == 0:
-            self._peers.sum(sums)
+        histograms, bounds = self._searched.histograms, self._bounds
+        pending = self.pending.sums[: self._searched.team[N_PENDING]]
+        most = len(pending) * (self._n_cells + 2 * (len(bounds) - 1))
+        if len(self._message) < most:
+            self._message = np.empty(most, dtype=np.int64)
+        has_histograms = _pack_sums(
+            histograms, pending, *self._columns, self._block_bounds, self._unsent_rank,
+            self._message, bounds
+        )  # fmt: skip
+        if has_histograms and self.pending.shared:
+            edges = bounds.tolist()
+            sums = self._peers.reduce_scatter(self._message[: edges[-1]], edges)
         else:
-            layout = (self._layout.block_bins, self._columns, self._n_columns)
-            lengths = self._part_cells * len(slots) + len(sums)
-            bounds = [0, *np.cumsum(lengths).tolist()]
-            if len(self._message) < bounds[-1]:
-                self._message = np.empty(bounds[-1], dtype=np.int64)
-            message = self._message[: bounds[-1]]
-            _pack_sums(state.histograms, slots, *layout, self._block_bounds, sums, message)
-            if pending.shared:
-                message = self._peers.reduce_scatter(message, bounds)
-            else:
-                self._peers.sum(message)
-            blocks = (np.int64(pending.first_block), np.int64(pending.end_block))
-            _take_sums(state.histograms, slots, *layout, *blocks, message, sums)
-        own[:, [PENDING_COUNT, PENDING_TOTAL]] = sums.reshape(-1, 2)
+            sums = self._message[: bounds[-1] if has_histograms else 2 * len(pending)]
+            self._peers.sum(sums)
+        way = _ADD if has_histograms and self.pending.shared else _SET
+        _take_sums(histograms, pending, *self._columns, *self._blocks, sums, way)
 
-    def _compare(self, state: Growing) -> None:
+    def _compare(self) -> None:
         """Let every grower know the best cuts of each; one that owns no block sends nothing."""
-        team, pending = state.team, self.pending
-        n_cuts = np.int64(1 if self._by_level or team[OTHER] < 0 else 2)
+        team, first, end = self._searched.team, *self._blocks
+        n_cuts = 1 if self._by_level or team[OTHER] < 0 else 2
         n_totals = team[LEVEL_END] - team[N_SPLITS] if self._by_level else 0
         message = np.empty(CUT_WORDS * n_cuts + n_totals, dtype=np.int64)
-        blocks = (np.int64(pending.first_block), np.int64(pending.end_block))
-        floats = message.view(np.float64)
-        _pack_cuts(state, self._layout, self._by_level, *blocks, message, floats)
-        own = message.tobytes() if pending.first_block < pending.end_block else b""
-        words = np.frombuffer(bytearray().join(self._peers.gather(own)), dtype=np.int64)
-        words = words.reshape(-1, len(message))
-        _take_cuts(state, n_cuts, words, words.view(np.float64), pending.left_totals)
+        layout = (self._layout.features, self._layout.n_bins)
+        _pack_cuts(self._searched, *layout, self._by_level, first, end, message)
+        everybodys = self._peers.gather(message.tobytes() if first < end else b"")
+        words = np.frombuffer(b"".join(everybodys), dtype=np.int64).reshape(-1, len(message))
+        _take_cuts(self._searched, n_cuts, words, self.pending.left_totals)

@@ -264,7 +264,7 @@ class Grower:
         state.node_floats[0] = 0.0, -np.inf, np.inf
         if self.options.max_leaves > 1 or self._peers is not None:
             if self._exchange is not None:
-                self._exchange.begin_tree(state.allowed)
+                self._exchange.begin_tree(state)
             self._run(state, gain_unit, noise[1])
         return self._grown(int(state.team[N_SPLITS]))
 
