@@ -37,11 +37,6 @@ def even_bounds(length: int, count: int) -> list[int]:
     return [length * part // count for part in range(count + 1)]
 
 
-def raw(array: Whole) -> memoryview:
-    """The bytes of an array."""
-    return array.view(np.uint8).data
-
-
 def max_keys(values: NDArray[np.float64]) -> Whole:
     """Whole numbers in the order of floats: -0.0 below 0.0, NaN above all.
 
@@ -106,60 +101,67 @@ class Folding:
 
 
 class Reduction:
-    """One call that reduces an array: `combine` is np.add, np.maximum or np.bitwise_or."""
+    """Reduces arrays: `combine` is np.add, np.maximum or np.bitwise_or."""
 
-    def __init__(self, mesh: Mesh, header: Header, combine: np.ufunc, scratch: Scratch) -> None:
-        self._mesh, self._header, self._combine, self._scratch = mesh, header, combine, scratch
-        self._others = mesh.others
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh, self._scratch = mesh, Scratch()
 
-    def all(self, array: Whole) -> None:
+    def all(self, header: Header, combine: np.ufunc, array: Whole) -> None:
         """Put in place of the numbers what they come to over all workers, on every worker."""
         size = self._mesh.size
         if size > MOST_DIRECT:
-            self._all_by_halving(array)
+            Halving(self._mesh, header, combine, self._scratch).all(array)
         elif size == 2 or (size - 1) * array.nbytes <= SMALL:
-            self._whole_directly(array)
+            self._whole_directly(header, combine, array)
         else:
             bounds = even_bounds(len(array), size)
             mine = _part(array, bounds, self._mesh.rank)
             others = np.empty_like(mine)
-            self._scatter_directly(array, bounds, others)
-            self._combine(mine, others, out=mine)
-            sends = dict.fromkeys(self._others, raw(mine))
-            receives = {rank: raw(_part(array, bounds, rank)) for rank in self._others}
-            self._mesh.exchange(self._header._replace(step=1), sends, receives)
+            self._scatter_directly(header, combine, array, bounds, others)
+            combine(mine, others, out=mine)
+            sends = dict.fromkeys(self._mesh.others, mine)
+            receives = {rank: _part(array, bounds, rank) for rank in self._mesh.others}
+            self._mesh.exchange(header._replace(step=1), sends, receives)
 
-    def scatter(self, array: Whole, bounds: Sequence[int]) -> Whole:
-        """What the part of this worker comes to over all others; the rest is left undefined."""
+    def scatter(self, header: Header, array: Whole, bounds: Sequence[int]) -> Whole:
+        """What the part of this worker sums up to over all others; the rest is left undefined."""
         mine = _part(array, bounds, self._mesh.rank)
         if 1 < self._mesh.size <= MOST_DIRECT:
-            self._scatter_directly(array, bounds, mine)
+            self._scatter_directly(header, np.add, array, bounds, mine)
             return mine
         mine[:] = 0
         if self._mesh.size > 1:
-            self._scatter_by_halving(array, bounds)
+            Halving(self._mesh, header, np.add, self._scratch).scatter(array, bounds)
         return mine
 
-    def _whole_directly(self, array: Whole) -> None:
-        received = self._scratch.take(len(self._others), len(array))
-        sends = dict.fromkeys(self._others, raw(array))
-        receives = {rank: raw(row) for rank, row in zip(self._others, received, strict=True)}
-        self._mesh.exchange(self._header, sends, receives)
+    def _whole_directly(self, header: Header, combine: np.ufunc, array: Whole) -> None:
+        others = self._mesh.others
+        received = self._scratch.take(len(others), len(array))
+        sends = dict.fromkeys(others, array)
+        self._mesh.exchange(header, sends, dict(zip(others, received, strict=True)))
         for row in received:
-            self._combine(array, row, out=array)
+            combine(array, row, out=array)
 
-    def _scatter_directly(self, array: Whole, bounds: Sequence[int], out: Whole) -> None:
+    def _scatter_directly(
+        self, header: Header, combine: np.ufunc, array: Whole, bounds: Sequence[int], out: Whole
+    ) -> None:
         """Send each worker its part, and combine what comes for this one."""
-        received = [out, *self._scratch.take(len(self._others) - 1, len(out))]
-        self._mesh.exchange(
-            self._header,
-            {rank: raw(_part(array, bounds, rank)) for rank in self._others},
-            {rank: raw(row) for rank, row in zip(self._others, received, strict=True)},
-        )
+        others = self._mesh.others
+        received = [out, *self._scratch.take(len(others) - 1, len(out))]
+        sends = {rank: _part(array, bounds, rank) for rank in others}
+        self._mesh.exchange(header, sends, dict(zip(others, received, strict=True)))
         for row in received[1:]:
-            self._combine(out, row, out=out)
+            combine(out, row, out=out)
 
-    def _all_by_halving(self, array: Whole) -> None:
+
+class Halving:
+    """One call that reduces an array by halving and doubling."""
+
+    def __init__(self, mesh: Mesh, header: Header, combine: np.ufunc, scratch: Scratch) -> None:
+        self._mesh, self._header, self._combine, self._scratch = mesh, header, combine, scratch
+
+    def all(self, array: Whole) -> None:
+        """Put in place of the numbers what they come to over all workers."""
         folding = Folding(self._mesh.rank, self._mesh.size)
         self._fold_in(folding, array)
         if not folding.is_folded:
@@ -174,7 +176,8 @@ class Reduction:
         if folding.is_pair:
             self._hand_over(folding, array)
 
-    def _scatter_by_halving(self, array: Whole, bounds: Sequence[int]) -> None:
+    def scatter(self, array: Whole, bounds: Sequence[int]) -> None:
+        """Do so with the part of this worker; the rest is left undefined."""
         folding = Folding(self._mesh.rank, self._mesh.size)
         self._fold_in(folding, array)
         if not folding.is_folded:
@@ -210,13 +213,13 @@ class Reduction:
 
     def _take_in(self, step: int, partner: int, sent: Whole, kept: Whole) -> None:
         """Send some numbers, and combine those that come with those that are kept."""
-        received = self._scratch.take(1, len(kept))[0]
+        (received,) = self._scratch.take(1, len(kept))
         self._step(step, partner, sent, received)
         self._combine(kept, received, out=kept)
 
     def _step(self, step: int, partner: int, sent: Whole, received: Whole) -> None:
         header = self._header._replace(step=step)
-        self._mesh.exchange(header, {partner: raw(sent)}, {partner: raw(received)})
+        self._mesh.exchange(header, {partner: sent}, {partner: received})
 
 
 class Scratch:
@@ -225,12 +228,11 @@ class Scratch:
     def __init__(self) -> None:
         self._numbers = np.empty(0, dtype="<i8")
 
-    def take(self, n_rows: int, length: int) -> Whole:
-        """Rows of some length, whatever is in them."""
-        if len(self._numbers) < n_rows * length:
-            self._numbers = np.empty(n_rows * length, dtype="<i8")
-        rows: Whole = self._numbers[: n_rows * length].reshape(n_rows, length)
-        return rows
+    def take(self, count: int, length: int) -> list[Whole]:
+        """Arrays of some length, whatever is in them."""
+        if len(self._numbers) < count * length:
+            self._numbers = np.empty(count * length, dtype="<i8")
+        return [self._numbers[i * length : (i + 1) * length] for i in range(count)]
 
 
 def _part(array: Whole, bounds: Sequence[int], rank: int) -> Whole:

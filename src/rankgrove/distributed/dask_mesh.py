@@ -23,13 +23,13 @@ from rankgrove.distributed.failures import (
     lost,
     worker_at,
 )
-from rankgrove.distributed.links import ToldFailureError
+from rankgrove.distributed.links import Numbers, ToldFailureError, bytes_of
 from rankgrove.distributed.mesh import Mesh, Waiting
 from rankgrove.distributed.wire import (
     HEADER_BYTES,
     Header,
     Operation,
-    pieces,
+    header_after,
     unpack_header,
 )
 
@@ -116,8 +116,8 @@ class DaskMesh(Mesh):
     def exchange(
         self,
         header: Header,
-        sends: Mapping[int, memoryview],
-        receives: Mapping[int, memoryview | None],
+        sends: Mapping[int, Numbers],
+        receives: Mapping[int, Numbers | None],
         arrived: Callable[[int], None] | None = None,
     ) -> dict[int, bytes]:
         """As that of `Mesh`."""
@@ -146,8 +146,8 @@ class DaskMesh(Mesh):
         finally:
             self._traffic.processor_seconds += time.thread_time() - processor
 
-    def _send(self, rank: int, header: Header, body: memoryview) -> Future[None]:
-        message = b"".join(pieces(header.start(), body))
+    def _send(self, rank: int, header: Header, body: Numbers) -> Future[None]:
+        message = header_after(header.start(), body.nbytes) + body.tobytes()
         self._traffic.bytes_sent += len(message)
         return self._post(rank, message)
 
@@ -175,14 +175,15 @@ class DaskMesh(Mesh):
             )  # fmt: skip
         return memoryview(message)[HEADER_BYTES:]
 
-    def _put(self, rank: int, header: Header, body: memoryview, target: memoryview) -> None:
-        if len(body) != len(target):
+    def _put(self, rank: int, header: Header, body: memoryview, target: Numbers) -> None:
+        if len(body) != target.nbytes:
             place = self.addresses[rank]
             raise WrongLengthError(
-                f"{worker_at(rank, place)} must send {len(target)} bytes in {header}. Got "
+                f"{worker_at(rank, place)} must send {target.nbytes} bytes in {header}. Got "
                 f"{len(body)}: pass arrays of the same length on all workers.", rank, place,
             )  # fmt: skip
-        target[:] = body
+        if len(body):
+            bytes_of(target)[:] = body
 
     def _wait_until_sent(self, sent: Mapping[int, Future[None]]) -> None:
         for rank, future in sent.items():

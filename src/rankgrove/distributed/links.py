@@ -8,6 +8,10 @@ import socket
 import ssl
 import sys
 from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove.distributed.failures import (
     LostStepError,
@@ -23,8 +27,8 @@ from rankgrove.distributed.wire import (
     LONGEST_FAILURE,
     Header,
     Operation,
+    header_after,
     length_after,
-    pieces,
     read_failure,
     unpack_header,
 )
@@ -32,12 +36,18 @@ from rankgrove.distributed.wire import (
 BLOCKED = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 # A body whose length only its sender knows may be this long.
 _LONGEST_BODY = 1 << 34
+# Where pieces cannot be sent together, a body up to here is copied behind its header.
+_COPIED = 1 << 10
 # Seconds that the last words of a worker may come after the end of its numbers.
 _LAST_WORDS = 0.5
 _NO_ANSWER = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 # Idle seconds before the kernel asks whether the other machine is there, seconds between its
 # questions, and how many may stay without an answer.
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPALIVE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+
+
+# The body of a message, or where it goes: numbers side by side.
+Numbers = memoryview | NDArray[np.int64]
 
 
 class ToldFailureError(Exception):
@@ -80,7 +90,7 @@ class Link:
         self.bytes_sent = self.bytes_received = 0
         self.unsent: list[memoryview] = []
         self.received, self.left = True, False
-        self.message: memoryview | None = None
+        self.message: Numbers | None = None
         self._expected, self._start = Header(0, 0, 0, 0, 0), b""
         self._header = bytearray(HEADER_BYTES)
         self._header_view = memoryview(self._header)
@@ -97,9 +107,7 @@ class Link:
         """Whether the step is over: all is sent, and the message is here."""
         return self.received and not self.unsent
 
-    def start(
-        self, header: Header, start: bytes, body: memoryview, target: memoryview | None
-    ) -> None:
+    def start(self, header: Header, start: bytes, body: Numbers, target: Numbers | None) -> None:
         """Begin a step: send a body, and say where what comes goes; None if its length is unknown.
 
         `start` is that of the header, in which the length is filled in.
@@ -108,26 +116,45 @@ class Link:
         self.message, self.received, self._filled, self._end = target, False, 0, 0
         if self.left:
             raise self._ended()
-        self.unsent = pieces(start, body)
-        self.push()
+        length = body.nbytes
+        whole: list[Any] = [header_after(start, length), body]
+        count = 0
+        if not self._by_pieces:
+            # Mostly the kernel takes all of it: then no view of the rest has to be made.
+            count = self._send(whole)
+        elif length <= _COPIED:
+            whole = [whole[0] + body.tobytes()]
+        if count < HEADER_BYTES + length:
+            self.unsent = [bytes_of(each) for each in whole if len(each)]
+            self._forget(count)
+            self.push()
+
+    def _send(self, message: list[Any]) -> int:
+        """Send of some pieces what the kernel takes: how many bytes."""
+        try:
+            if self._by_pieces:
+                count = self.numbers.send(message[0])
+            else:
+                count = self.numbers.sendmsg(message)
+        except BLOCKED:
+            return 0
+        except OSError as error:
+            raise self._broken(error) from None
+        self.bytes_sent += count
+        return count
+
+    def _forget(self, count: int) -> None:
+        """Take bytes that are sent from what is unsent."""
+        unsent = self.unsent
+        while unsent and count >= len(unsent[0]):
+            count -= len(unsent.pop(0))
+        if count:
+            unsent[0] = unsent[0][count:]
 
     def push(self) -> None:
         """Send as much as the kernel takes."""
-        while unsent := self.unsent:
-            try:
-                if self._by_pieces:
-                    count = self.numbers.send(unsent[0])
-                else:
-                    count = self.numbers.sendmsg(unsent)
-            except BLOCKED:
-                return
-            except OSError as error:
-                raise self._broken(error) from None
-            self.bytes_sent += count
-            while unsent and count >= len(unsent[0]):
-                count -= len(unsent.pop(0))
-            if count:
-                unsent[0] = unsent[0][count:]
+        while self.unsent and (count := self._send(self.unsent)):
+            self._forget(count)
 
     def pull(self) -> bool:
         """Read on in the message of this step; True when it is complete now."""
@@ -179,7 +206,7 @@ class Link:
         """Read the rest of the header and, where there is a place for it, of the body."""
         at, body = self._filled, self.message
         if body is not None and at >= HEADER_BYTES:
-            return self.numbers.recv_into(body[at - HEADER_BYTES :])
+            return self.numbers.recv_into(bytes_of(body)[at - HEADER_BYTES :])
         header = self._header_view[at:] if at else self._header_view
         if body is None or self._by_pieces:
             return self.numbers.recv_into(header)
@@ -193,9 +220,9 @@ class Link:
             if length > _LONGEST_BODY:
                 raise self._strange()
             self.message = memoryview(bytearray(length))
-        elif length != len(self.message):
+        elif length != self.message.nbytes:
             raise WrongLengthError(
-                f"{worker_at(self.rank, self.address)} must send {len(self.message)} bytes in "
+                f"{worker_at(self.rank, self.address)} must send {self.message.nbytes} bytes in "
                 f"{self._expected}. Got {length}: pass arrays of the same length on all workers.",
                 self.rank, self.address,
             )  # fmt: skip
@@ -259,6 +286,13 @@ class Link:
         else:
             reason = error.strerror or str(error)
         return lost(self.rank, self.address, reason)
+
+
+def bytes_of(numbers: Any) -> memoryview:
+    """The bytes of an array, or of any others."""
+    if isinstance(numbers, np.ndarray):
+        numbers = numbers.view(np.uint8)
+    return memoryview(numbers)
 
 
 def watch_over(connection: socket.socket, silence: float) -> None:

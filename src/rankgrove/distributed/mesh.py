@@ -16,7 +16,7 @@ from rankgrove.distributed.failures import (
     WorkersError,
     worker_at,
 )
-from rankgrove.distributed.links import Link, ToldFailureError
+from rankgrove.distributed.links import Link, Numbers, ToldFailureError
 from rankgrove.distributed.wire import (
     Header,
     NumberType,
@@ -124,13 +124,13 @@ class Mesh:
             reason = f" after a failure: {self.failure}" if self.failure is not None else "."
             raise DisconnectedError(f"worker {self.rank} is no longer connected{reason}")
         self._traffic.exchanges += 1
-        return Header(int(operation), int(number_type), 0, self._traffic.exchanges, 0)
+        return Header(operation, number_type, 0, self._traffic.exchanges, 0)
 
     def exchange(
         self,
         header: Header,
-        sends: Mapping[int, memoryview],
-        receives: Mapping[int, memoryview | None],
+        sends: Mapping[int, Numbers],
+        receives: Mapping[int, Numbers | None],
         arrived: Callable[[int], None] | None = None,
     ) -> dict[int, bytes]:
         """One step: send to some workers, receive from some.
@@ -141,9 +141,9 @@ class Mesh:
         Parameters
         ----------
         sends
-            The bytes for each worker.
+            The numbers or bytes for each worker.
         receives
-            Where the bytes of each worker go; None if only the other side knows how many.
+            Where those of each worker go; None if only the other side knows how many.
         arrived
             Called with the rank as each message is complete.
 
@@ -232,9 +232,7 @@ class Mesh:
             if links and before >= self._waiting.next_look:
                 self._waiting.look((link.rank, link.address) for link in links)
 
-    def _go_on(
-        self, link: Link, arrived: Callable[[int], None] | None, *, is_early: bool
-    ) -> None:
+    def _go_on(self, link: Link, arrived: Callable[[int], None] | None, *, is_early: bool) -> None:
         if link.pull() and arrived is not None:
             arrived(link.rank)
         if link.unsent:

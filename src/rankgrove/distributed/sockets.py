@@ -17,7 +17,6 @@ from rankgrove.distributed.collectives import (
     MOST_DIRECT,
     Folding,
     Reduction,
-    Scratch,
     max_keys,
     values_of_keys,
 )
@@ -26,6 +25,8 @@ from rankgrove.distributed.wire import Header, NumberType, Operation
 from rankgrove.errors import refusal
 
 _BLOCK = struct.Struct("<IQ")
+# Numbers as they are sent.
+_SENT = np.dtype("<i8")
 
 
 def new_token() -> str:
@@ -61,7 +62,7 @@ class SocketPeers:
     def __init__(self, mesh: Mesh) -> None:
         self.rank, self.size = mesh.rank, mesh.size
         self._mesh = mesh
-        self._scratch = Scratch()
+        self._reduction = Reduction(mesh)
 
     @property
     def traffic(self) -> Traffic:
@@ -70,24 +71,19 @@ class SocketPeers:
 
     def sum(self, numbers: NDArray[np.int64]) -> None:
         """Put in place of whole numbers their sums over all workers, modulo 2^64."""
-        whole = _flat("numbers", numbers, "i")
-        work = whole.astype("<i8", copy=False)
-        self._reduction(Operation.SUM, NumberType.INT64, np.add).all(work)
-        _put(work, whole)
+        self._combine(Operation.SUM, np.add, numbers)
 
     def max(self, values: NDArray[np.float64]) -> None:
         """Put in place of values the largest of each over all workers; NaN is larger than all."""
-        floats = _flat("values", values, "f")
+        floats = _flat("values", values, np.float64)
         keys = max_keys(floats)
-        self._reduction(Operation.MAX, NumberType.FLOAT64, np.maximum).all(keys)
+        header = self._mesh.begin(Operation.MAX, NumberType.FLOAT64)
+        self._reduction.all(header, np.maximum, keys)
         floats[:] = values_of_keys(keys)
 
     def bitwise_or(self, numbers: NDArray[np.int64]) -> None:
         """Put in place of whole numbers the bits that any worker has set in them."""
-        whole = _flat("numbers", numbers, "i")
-        work = whole.astype("<i8", copy=False)
-        self._reduction(Operation.OR, NumberType.INT64, np.bitwise_or).all(work)
-        _put(work, whole)
+        self._combine(Operation.OR, np.bitwise_or, numbers)
 
     def reduce_scatter(
         self, numbers: NDArray[np.int64], bounds: Sequence[int]
@@ -107,7 +103,7 @@ class SocketPeers:
         numpy.ndarray
             A view of this worker's part of `numbers` where their byte order allows.
         """
-        whole = _flat("numbers", numbers, "i")
+        whole = _flat("numbers", numbers, np.int64)
         edges = list(bounds)
         if (
             len(edges) != self.size + 1
@@ -117,9 +113,9 @@ class SocketPeers:
             raise refusal(
                 "bounds", f"be {self.size + 1} rising places from 0 to {len(whole)}", edges
             )
-        work = whole.astype("<i8", copy=False)
-        reduction = self._reduction(Operation.REDUCE_SCATTER, NumberType.INT64, np.add)
-        return reduction.scatter(work, edges).astype(np.int64, copy=False)
+        header = self._mesh.begin(Operation.REDUCE_SCATTER, NumberType.INT64)
+        work = whole.astype(_SENT, copy=False)
+        return self._reduction.scatter(header, work, edges).astype(np.int64, copy=False)
 
     def gather(self, message: bytes) -> list[bytes]:
         """The messages of all workers, in the order of their ranks."""
@@ -172,12 +168,12 @@ class SocketPeers:
             self.abort(f"{kind.__name__}: {error}")
         self.close()
 
-    def _reduction(
-        self, operation: Operation, number_type: NumberType, combine: np.ufunc
-    ) -> Reduction:
-        return Reduction(
-            self._mesh, self._mesh.begin(operation, number_type), combine, self._scratch
-        )
+    def _combine(self, operation: Operation, combine: np.ufunc, numbers: Any) -> None:
+        whole = _flat("numbers", numbers, np.int64)
+        work = whole.astype(_SENT, copy=False)
+        self._reduction.all(self._mesh.begin(operation, NumberType.INT64), combine, work)
+        if work is not whole:
+            whole[:] = work
 
     def _gather_by_doubling(self, header: Header, messages: dict[int, bytes]) -> None:
         folding = Folding(self.rank, self.size)
@@ -221,20 +217,13 @@ def unpack_blocks(body: bytes) -> dict[int, bytes]:
     return messages
 
 
-def _flat(name: str, array: Any, number_kind: str) -> NDArray[Any]:
+def _flat(name: str, array: Any, number_type: type) -> NDArray[Any]:
     """An array of 8-byte numbers as one row, over the same memory."""
-    words = {"i": "int64", "f": "float64"}[number_kind]
-    if not isinstance(array, np.ndarray) or (array.dtype.kind, array.dtype.itemsize) != (
-        number_kind,
-        8,
-    ):
-        got = str(array.dtype) if isinstance(array, np.ndarray) else type(array).__name__
-        raise refusal(name, f"be an array of {words}", got=got)
-    if not array.flags.c_contiguous or not array.flags.writeable:
+    is_array = isinstance(array, np.ndarray)
+    # (Numbers of the other byte order are taken too.)
+    if not is_array or (array.dtype != number_type and array.dtype.newbyteorder() != number_type):
+        got = str(array.dtype) if is_array else type(array).__name__
+        raise refusal(name, f"be an array of {number_type.__name__}", got=got)
+    if not array.flags.carray:
         raise refusal(name, "be contiguous and writeable", got="a view or a constant")
-    return array.reshape(-1)
-
-
-def _put(work: NDArray[Any], whole: NDArray[Any]) -> None:
-    if work is not whole:
-        whole[:] = work
+    return array if array.ndim == 1 else array.reshape(-1)

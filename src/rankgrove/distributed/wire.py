@@ -29,8 +29,6 @@ _LENGTH = struct.Struct("<Q")
 HEADER_BYTES = _START.size + _LENGTH.size
 # The words of a failure are cut here; longer ones would be no words.
 LONGEST_FAILURE = 1 << 12
-# A body up to here is copied behind its header: quicker than to send two pieces.
-_COPIED = 1 << 10
 FAILURE_ORIGIN = struct.Struct("<ii")
 
 
@@ -66,7 +64,7 @@ class Header(NamedTuple):
 
     def start(self) -> bytes:
         """All of the header as it is sent, but for the length."""
-        return _START.pack(MAGIC, *self[:4])
+        return _START.pack(MAGIC, self[0], self[1], self[2], self[3])
 
     def pack(self) -> bytes:
         """The header as it is sent."""
@@ -94,12 +92,9 @@ def length_after(start: bytes, raw: bytearray) -> int | None:
     return length
 
 
-def pieces(start: bytes, body: memoryview) -> list[memoryview]:
-    """A message, with the start of its header, as pieces to send."""
-    header = start + _LENGTH.pack(len(body))
-    if len(body) <= _COPIED:
-        return [memoryview(header + body)]
-    return [memoryview(header), body]
+def header_after(start: bytes, length: int) -> bytes:
+    """A whole header, from its start and the length of the body."""
+    return start + _LENGTH.pack(length)
 
 
 def failure_message(origin: int, lost: int | None, words: str) -> bytes:

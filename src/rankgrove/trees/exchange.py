@@ -101,7 +101,8 @@ def _copy_block(flat, n_bins, columns, n_columns, message, at, way):
 
 @kernel
 def _pack_sums(
-    histograms, pending, block_bins, columns, n_columns, block_bounds, rank, message, bounds
+    histograms, pending, n_pending, block_bins, columns, n_columns, block_bounds, rank, message,
+    bounds
 ):  # fmt: skip
     """Write what is sent to each other grower: its blocks of all histograms, and all other sums.
 
@@ -109,17 +110,17 @@ def _pack_sums(
     whether there are histograms: without them the other sums are written once.
     """
     n_slots = np.int64(0)
-    for i in range(len(pending)):
+    for i in range(n_pending):
         n_slots += pending[i, PENDING_SLOT] >= 0
     at = np.int64(0)
     for part in range(len(block_bounds) - 1):
         if part == rank and n_slots > 0:
             for block in range(block_bounds[part], block_bounds[part + 1]):
                 at += n_slots * (block_bins[block] + 1) * n_columns[block]
-            at += 2 * len(pending)
+            at += 2 * n_pending
             bounds[part + 1] = at
             continue
-        for i in range(len(pending)):
+        for i in range(n_pending):
             slot = pending[i, PENDING_SLOT]
             if slot >= 0:
                 for block in range(block_bounds[part], block_bounds[part + 1]):
@@ -127,7 +128,7 @@ def _pack_sums(
                         histograms[slot, block].reshape(4096), block_bins[block], columns[block],
                         n_columns[block], message, at, _PACK
                     )  # fmt: skip
-        for i in range(len(pending)):
+        for i in range(n_pending):
             message[at] = pending[i, PENDING_COUNT]
             message[at + 1] = pending[i, PENDING_TOTAL]
             at += 2
@@ -138,13 +139,15 @@ def _pack_sums(
 
 
 @kernel
-def _take_sums(histograms, pending, block_bins, columns, n_columns, first, end, message, way):
+def _take_sums(
+    histograms, pending, n_pending, block_bins, columns, n_columns, first, end, message, way
+):  # fmt: skip
     """Put sums of some blocks, and the other ones, where they belong, or add them to what is there.
 
     OUT: histograms, pending.
     """
     at = np.int64(0)
-    for i in range(len(pending)):
+    for i in range(n_pending):
         slot = pending[i, PENDING_SLOT]
         if slot >= 0:
             for block in range(first, end):
@@ -152,7 +155,7 @@ def _take_sums(histograms, pending, block_bins, columns, n_columns, first, end, 
                     histograms[slot, block].reshape(4096), block_bins[block], columns[block],
                     n_columns[block], message, at, way
                 )  # fmt: skip
-    for i in range(len(pending)):
+    for i in range(n_pending):
         for j in range(2):
             here = pending[i, PENDING_COUNT + j] if way == _ADD else 0
             pending[i, PENDING_COUNT + j] = message[at] + here
@@ -276,22 +279,23 @@ class Exchange:
     def _add_up(self) -> None:
         """Add up the pending counts, totals and histograms, all in one message."""
         histograms, bounds = self._searched.histograms, self._bounds
-        pending = self.pending.sums[: self._searched.team[N_PENDING]]
-        most = len(pending) * (self._n_cells + 2 * (len(bounds) - 1))
+        n_pending = self._searched.team[N_PENDING]
+        pending = (self.pending.sums, n_pending)
+        most = n_pending * (self._n_cells + 2 * (len(bounds) - 1))
         if len(self._message) < most:
             self._message = np.empty(most, dtype=np.int64)
         has_histograms = _pack_sums(
-            histograms, pending, *self._columns, self._block_bounds, self._unsent_rank,
+            histograms, *pending, *self._columns, self._block_bounds, self._unsent_rank,
             self._message, bounds
         )  # fmt: skip
         if has_histograms and self.pending.shared:
             edges = bounds.tolist()
             sums = self._peers.reduce_scatter(self._message[: edges[-1]], edges)
         else:
-            sums = self._message[: bounds[-1] if has_histograms else 2 * len(pending)]
+            sums = self._message[: bounds[-1] if has_histograms else 2 * n_pending]
             self._peers.sum(sums)
         way = _ADD if has_histograms and self.pending.shared else _SET
-        _take_sums(histograms, pending, *self._columns, *self._blocks, sums, way)
+        _take_sums(histograms, *pending, *self._columns, *self._blocks, sums, way)
 
     def _compare(self) -> None:
         """Let every grower know the best cuts of each; one that owns no block sends nothing."""
