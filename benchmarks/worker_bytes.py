@@ -99,10 +99,9 @@ class Growing:
 def tree_calls(growing: Growing, size: int) -> list[Call]:
     """All calls of one iteration: units, the tree, values of its leaves."""
     return [
-        ("max", [16] * size),
+        ("max", [32] * size),
         ("sum", [32] * size),
         *growing.calls(size),
-        ("max", [16] * size),
         ("sum", [32 * growing.leaves] * size),
     ]
 

@@ -21,16 +21,16 @@ CONSTANTS = Constants(
 def test_a_worker_pays_for_rows_calls_and_bytes():
     sent = bytes_of(tree_calls(GROWING, 4), 4) / 4
     assert CONSTANTS.compute(4, 1000) == pytest.approx(0.02 + 0.001)
-    # Two calls for the units, twelve of levels, one of leaves, two of values.
-    assert CONSTANTS.talk(4) == pytest.approx(17 * 2e-4 + sent * 2e-9)
-    assert CONSTANTS.wire(4, 8) == pytest.approx(17 * WIRE_LATENCY + sent / 1e9)
+    # Two calls for the units, twelve of levels, one of leaves, one of values.
+    assert CONSTANTS.talk(4) == pytest.approx(16 * 2e-4 + sent * 2e-9)
+    assert CONSTANTS.wire(4, 8) == pytest.approx(16 * WIRE_LATENCY + sent / 1e9)
     assert CONSTANTS.talk(1) == 0.0
 
 
 def test_many_workers_pay_for_every_step_of_a_call():
     sent = bytes_of(tree_calls(GROWING, 64), 64) / 64
-    assert CONSTANTS.talk(64) == pytest.approx(17 * 6 * 1e-4 + sent * 1e-9)
-    assert CONSTANTS.wire(64, 8) == pytest.approx(17 * 6 * WIRE_LATENCY + sent / 1e9)
+    assert CONSTANTS.talk(64) == pytest.approx(16 * 6 * 1e-4 + sent * 1e-9)
+    assert CONSTANTS.wire(64, 8) == pytest.approx(16 * 6 * WIRE_LATENCY + sent / 1e9)
 
 
 def test_workers_pay_from_where_they_are_twice_as_fast():

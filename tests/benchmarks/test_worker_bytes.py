@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.worker_bytes import Growing, bytes_of, sent_by_all, tree_calls, waits_of
 
+from rankgrove._jit.exact import scales_of
 from rankgrove.distributed import connect, listen, new_token
 from rankgrove.trees import exchange
 from rankgrove.trees.binning import Bins, encode
@@ -39,17 +40,18 @@ def grow(options, peers):
     features, noise = make_rows(peers.rank)
     matrix = encode(features, BINS, by_feature=True)
     forces = features[:, :6].sum(axis=1, dtype=np.float64) + noise
-    n_all = N_ROWS * peers.size
+    n_all, curvatures = N_ROWS * peers.size, np.ones(N_ROWS)
+    scales = scales_of([forces, curvatures] * 2, n_all, 1, peers)
     packed, units, _ = quantise(
-        forces, np.ones(N_ROWS), 7, 1, offsets=np.array([0, N_ROWS]),
-        places=np.array([N_ROWS * peers.rank]), n_all=n_all, peers=peers,
+        forces, curvatures, 7, 1, offsets=np.array([0, N_ROWS]),
+        places=np.array([N_ROWS * peers.rank]), n_all=n_all, peers=peers, scales=scales[:2],
     )  # fmt: skip
     grower = Grower(matrix, BINS, options, n_jobs=1, peers=peers)
     rows = np.arange(N_ROWS, dtype=np.int32)
     grown = grower.grow(packed, units, rows, np.ones(N_FEATURES, np.bool_))
     leaf_values(
-        grown, rows, forces, np.ones(N_ROWS), l2=0.0, l2_documents=0.0, least=0.0,
-        unit=units[0] / units[1], n_all=n_all, n_jobs=1, peers=peers,
+        grown, rows, forces, curvatures, l2=0.0, l2_documents=0.0, least=0.0,
+        unit=units[0] / units[1], n_all=n_all, n_jobs=1, peers=peers, scales=scales[2:],
     )  # fmt: skip
     return grown.n_leaves
 

@@ -118,17 +118,18 @@ def exact_sums(
     peers: Peers = ALONE,
     *,
     sizes: bool = False,
+    scales: Sequence[Scale] | None = None,
 ) -> list[float]:
     """The sum of each array over all workers, the same bits in any order.
 
     `n_all` is how many numbers an array has over all workers, or more. With `sizes` the absolute
-    values are added.
+    values are added. `scales` are what `scales_of` gives for the arrays, if that is known.
 
     >>> exact_sums([np.array([1e16, 1.0, -1e16])])
     [1.0]
     """
     n_all = max((len(column) for column in columns), default=0) if n_all is None else n_all
-    scales = scales_of(columns, n_all, n_jobs, peers)
+    scales = scales_of(columns, n_all, n_jobs, peers) if scales is None else scales
     totals = np.zeros((len(columns), 2), dtype=np.int64)
     for column, scale, total in zip(columns, scales, totals, strict=True):
         values = as_input(column, np.float64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove._jit.elementary import exponential
-from rankgrove._jit.exact import exact_sums
+from rankgrove._jit.exact import Scale, exact_sums, scales_of
 from rankgrove.boosting.binned import Binned, SharedBins, categorical_features
 from rankgrove.boosting.features import monotone_signs
 from rankgrove.boosting.parameters import Parameters
@@ -227,9 +227,12 @@ class Boosting:
             drawn, by = self._bootstrapped(iteration, forces, by)
         with measured("quantise"):
             seed = rounding_seed(p.random_state, iteration)
+            # The scales for the values of leaves too, where they are known: workers talk once.
+            columns = [drawn, by] + ([forces, curvatures] if p.leaf == "newton" else [])
+            scales = scales_of(columns, shard.n_documents, self.n_jobs, shard.peers)
             quantised = quantise(
                 drawn, by, seed, self.n_jobs, offsets=shard.offsets, places=shard.places,
-                n_all=shard.n_documents, peers=shard.peers,
+                n_all=shard.n_documents, peers=shard.peers, scales=scales[:2],
             )  # fmt: skip
         with measured("grow"):
             average, noise = self._average_and_noise(
@@ -241,17 +244,23 @@ class Boosting:
             )  # fmt: skip
         with measured("update"):
             unit = quantised.units[0] / quantised.units[1]
-            step = self._leaf_values(grown, sample, scores, iteration, unit)
+            step = self._leaf_values(grown, sample, scores, iteration, unit, scales[2:] or None)
             values = p.learning_rate * step + start
             self._update(grown, sample, values)
             return to_tree(grown, self.matrix, self.bins, values)
 
     def _leaf_values(
-        self, grown: GrownTree, sample: Sample, scores: Floats, iteration: int, unit: float
+        self,
+        grown: GrownTree,
+        sample: Sample,
+        scores: Floats,
+        iteration: int,
+        unit: float,
+        scales: list[Scale] | None,
     ) -> Floats:
         """The values of the leaves of a tree at these scores, after one step or several.
 
-        The forces and curvatures of the first step are there already.
+        The forces and curvatures of the first step are there already, and so may be their scales.
         """
         p = self.parameters
         forces, curvatures = self._pushes
@@ -277,7 +286,7 @@ class Boosting:
                 l2=self.plan.trees.l2, l2_documents=self.plan.l2_documents,
                 least=self.plan.trees.min_child_weight, unit=unit,
                 n_all=self.train.shard.n_documents, n_jobs=self.n_jobs,
-                peers=self.train.shard.peers,
+                peers=self.train.shard.peers, scales=None if step else scales,
             )  # fmt: skip
             values = values + last
         return values

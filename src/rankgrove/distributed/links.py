@@ -159,8 +159,13 @@ class Link:
     def pull(self) -> bool:
         """Read on in the message of this step; True when it is complete now."""
         while not self.received:
+            body: Any = self.message
             try:
-                count = self._receive()
+                if self._filled or body is None or self._by_pieces:
+                    count = self._receive()
+                else:
+                    # Mostly all of it is here.
+                    count = self.numbers.recvmsg_into((self._header_view, body))[0]
             except BLOCKED:
                 return False
             except OSError as error:
@@ -203,14 +208,11 @@ class Link:
         self.words.close()
 
     def _receive(self) -> int:
-        """Read the rest of the header and, where there is a place for it, of the body."""
-        at, body = self._filled, self.message
-        if body is not None and at >= HEADER_BYTES:
-            return self.numbers.recv_into(bytes_of(body)[at - HEADER_BYTES :])
-        header = self._header_view[at:] if at else self._header_view
-        if body is None or self._by_pieces:
-            return self.numbers.recv_into(header)
-        return self.numbers.recvmsg_into((header, body))[0]
+        """Read on in the header or, after it, in the body."""
+        at = self._filled
+        if self.message is None or at < HEADER_BYTES:
+            return self.numbers.recv_into(self._header_view[at:])
+        return self.numbers.recv_into(bytes_of(self.message)[at - HEADER_BYTES :])
 
     def _read_header(self) -> None:
         length = length_after(self._start, self._header)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
-from rankgrove._jit.exact import scales_of
+from rankgrove._jit.exact import Scale, scales_of
 from rankgrove._jit.peers import ALONE, Peers
 from rankgrove.errors import DataError
 from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
@@ -37,6 +39,7 @@ def leaf_values(
     n_all: int | None = None,
     n_jobs: int | None = None,
     peers: Peers = ALONE,
+    scales: Sequence[Scale] | None = None,
 ) -> Floats:
     """The Newton step of each leaf, sum of forces / (sum of curvatures + l2), within its bounds.
 
@@ -44,14 +47,16 @@ def leaf_values(
     are exact, and over all workers. `l2_documents` adds to `l2` the average curvature of a document
     so many times. Curvatures count as `least` at the least, so that the step stays within reason
     where splits did not look at them, and a leaf without any gets 0. `unit` is what the bounds of
-    nodes are counted in, and `n_all` the number of rows of all workers.
+    nodes are counted in, and `n_all` the number of rows of all workers. `scales` are those of
+    forces and curvatures, by `scales_of`, if they are known.
     """
     parts = make_parts(grown.start, grown.end)
     sums = np.empty((len(parts), 2, 2), dtype=np.int64)
     rows = as_input(rows, np.int32)
     forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
     n_all = len(forces) if n_all is None else n_all
-    scales = scales_of([forces, curvatures], n_all, n_jobs, peers)
+    if scales is None:
+        scales = scales_of([forces, curvatures], n_all, n_jobs, peers)
     run_parts(
         lambda a, b: sum_parts(rows, forces, curvatures, *scales, parts, a, b, sums),
         parts,

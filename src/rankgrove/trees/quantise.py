@@ -6,13 +6,14 @@ two halves of one int64: one addition sums both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
-from rankgrove._jit.exact import exact_sums
+from rankgrove._jit.exact import Scale, exact_sums
 from rankgrove._jit.hashing import mix
 from rankgrove._jit.peers import ALONE, Peers
 
@@ -62,6 +63,7 @@ def quantise(
     places: NDArray[np.int64] | None = None,
     n_all: int | None = None,
     peers: Peers = ALONE,
+    scales: Sequence[Scale] | None = None,
 ) -> Quantised:
     """Forces and curvatures in whole units.
 
@@ -72,6 +74,8 @@ def quantise(
     offsets, places, n_all, peers
         Where these are only some of the rows: stretches of them, the number of the first row of
         each among all rows, how many there are in all, and the workers that have the others.
+    scales
+        Of both, by `scales_of`, if they are known.
     """
     n_rows = len(forces)
     forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
@@ -79,7 +83,7 @@ def quantise(
         offsets = np.unique([*range(0, n_rows, _CHUNK_ROWS), n_rows])
         places = offsets[:-1]
     n_all = n_rows if n_all is None else n_all
-    sums = exact_sums([forces, curvatures], n_all, n_jobs, peers, sizes=True)
+    sums = exact_sums([forces, curvatures], n_all, n_jobs, peers, sizes=True, scales=scales)
     # Without any force or curvature a unit may be worth anything.
     force_unit, curvature_unit = (total / (_LARGEST_SUM - n_all) or 1.0 for total in sums)
     packed = np.empty(n_rows, dtype=np.int64)
