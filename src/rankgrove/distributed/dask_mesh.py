@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -118,7 +118,6 @@ class DaskMesh(Mesh):
         header: Header,
         sends: Mapping[int, Numbers],
         receives: Mapping[int, Numbers | None],
-        arrived: Callable[[int], None] | None = None,
     ) -> dict[int, bytes]:
         """As that of `Mesh`."""
         processor = time.thread_time()
@@ -134,8 +133,6 @@ class DaskMesh(Mesh):
                     messages[rank] = bytes(body)
                 else:
                     self._put(rank, header, body, target)
-                if arrived is not None:
-                    arrived(rank)
             self._wait_until_sent(sent)
             return messages
         except BaseException as error:

@@ -156,8 +156,8 @@ class Link:
         while self.unsent and (count := self._send(self.unsent)):
             self._forget(count)
 
-    def pull(self) -> bool:
-        """Read on in the message of this step; True when it is complete now."""
+    def pull(self) -> None:
+        """Read on in the message of this step."""
         while not self.received:
             body: Any = self.message
             try:
@@ -167,7 +167,7 @@ class Link:
                     # Mostly all of it is here.
                     count = self.numbers.recvmsg_into((self._header_view, body))[0]
             except BLOCKED:
-                return False
+                return
             except OSError as error:
                 raise self._broken(error) from None
             if count == 0:
@@ -178,8 +178,6 @@ class Link:
             if self._filled == self._end:
                 self.received = True
                 self.bytes_received += self._end
-                return True
-        return False
 
     def say(self, message: bytes) -> None:
         """Send words; they are short, so the kernel takes them at once."""

@@ -131,7 +131,6 @@ class Mesh:
         header: Header,
         sends: Mapping[int, Numbers],
         receives: Mapping[int, Numbers | None],
-        arrived: Callable[[int], None] | None = None,
     ) -> dict[int, bytes]:
         """One step: send to some workers, receive from some.
 
@@ -144,8 +143,6 @@ class Mesh:
             The numbers or bytes for each worker.
         receives
             Where those of each worker go; None if only the other side knows how many.
-        arrived
-            Called with the rank as each message is complete.
 
         Returns
         -------
@@ -161,10 +158,9 @@ class Mesh:
                 link.start(header, start, sends.get(link.rank, _NOTHING), target)
             for link in links:
                 # Often the message is here already; then nobody has to wait.
-                if link.pull() and arrived is not None:
-                    arrived(link.rank)
+                link.pull()
             if unfinished := [link for link in links if not link.done]:
-                self._wait_for(unfinished, arrived)
+                self._finish(unfinished)
             return {
                 rank: bytes(self._links[rank].message or b"")
                 for rank, target in receives.items()
@@ -209,7 +205,7 @@ class Mesh:
         for link in self._links.values():
             link.close()
 
-    def _wait_for(self, links: list[Link], arrived: Callable[[int], None] | None) -> None:
+    def _finish(self, links: list[Link]) -> None:
         """Go on with links as the kernel lets them, until all are done."""
         for link in links:
             self._watch(link, is_early=False)
@@ -222,7 +218,7 @@ class Mesh:
             for key, mask in events:
                 link, is_words = key.data
                 if not is_words:
-                    self._go_on(link, arrived, is_early=link.received and mask & _READ != 0)
+                    self._go_on(link, is_early=link.received and mask & _READ != 0)
                     continue
                 link.hear()
                 if link.left:
@@ -232,11 +228,9 @@ class Mesh:
             if links and before >= self._waiting.next_look:
                 self._waiting.look((link.rank, link.address) for link in links)
 
-    def _go_on(self, link: Link, arrived: Callable[[int], None] | None, *, is_early: bool) -> None:
-        if link.pull() and arrived is not None:
-            arrived(link.rank)
-        if link.unsent:
-            link.push()
+    def _go_on(self, link: Link, *, is_early: bool) -> None:
+        link.pull()
+        link.push()
         self._watch(link, is_early=is_early)
 
     def _watch(self, link: Link, *, is_early: bool) -> None:

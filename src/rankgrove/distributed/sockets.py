@@ -218,12 +218,11 @@ def unpack_blocks(body: bytes) -> dict[int, bytes]:
 
 
 def _flat(name: str, array: Any, number_type: type) -> NDArray[Any]:
-    """An array of 8-byte numbers as one row, over the same memory."""
-    is_array = isinstance(array, np.ndarray)
-    # (Numbers of the other byte order are taken too.)
-    if not is_array or (array.dtype != number_type and array.dtype.newbyteorder() != number_type):
-        got = str(array.dtype) if is_array else type(array).__name__
-        raise refusal(name, f"be an array of {number_type.__name__}", got=got)
+    """An array of 8-byte numbers, of either byte order, as one row over the same memory."""
+    if not isinstance(array, np.ndarray):
+        raise refusal(name, f"be an array of {number_type.__name__}", got=type(array).__name__)
+    if array.dtype != number_type and array.dtype.newbyteorder() != number_type:
+        raise refusal(name, f"be an array of {number_type.__name__}", got=str(array.dtype))
     if not array.flags.carray:
         raise refusal(name, "be contiguous and writeable", got="a view or a constant")
     return array if array.ndim == 1 else array.reshape(-1)
