@@ -24,11 +24,12 @@ from rankgrove._jit.compilation import modules_inside
 from rankgrove._jit.signatures import Listed, parse_signature
 from rankgrove._jit.store import Compiled, compilers, environment_of, file_of, write_store
 from rankgrove._jit.threads import available_cpus
+from rankgrove.errors import RankgroveError
 
 _PACKAGES = str(Path(__file__).parents[2])
 
 
-class CompilationError(RuntimeError):
+class CompilationError(RankgroveError):
     """A process that compiles kernels has failed."""
 
 
@@ -120,7 +121,7 @@ def _compile(
     for thread in threads:
         thread.join()
     if failures:
-        raise CompilationError("\n".join(failures))
+        raise CompilationError(f"could not compile {failures[0]}")
     return answers
 
 
