@@ -15,10 +15,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import event
-from numba.core.caching import FunctionCache, NullCache
-from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
 
+from rankgrove._jit import insides
 from rankgrove._jit.signatures import signature_text
 from rankgrove._jit.store import (
     FOLDER,
@@ -36,7 +34,7 @@ NATIVE = "RANKGROVE_NATIVE"
 _unused: list[str] = []
 
 
-class KernelCache(NullCache):
+class KernelCache:
     """What is compiled already of one kernel: with the package, or on this machine.
 
     Parameters
@@ -60,9 +58,13 @@ class KernelCache(NullCache):
 
         To look for a place on disk writes a file, so this waits until something is to be compiled.
         """
+        if insides.FunctionCache is None:
+            return None
         try:
-            files = FunctionCache(self._function)
+            files = insides.FunctionCache(self._function)
         except (RuntimeError, OSError):
+            return None
+        if not hasattr(getattr(files, "_cache_file", None), "_source_stamp"):
             return None
         # Numba looks for changes in a kernel's own file only. What comes from other files is inside
         # its code, so their state has to agree, too.
@@ -109,7 +111,7 @@ class KernelCache(NullCache):
                 code = store.find(name, signature_text(signature), source_digest(self._modules))
                 if code is not None:
                     target_context.refresh()
-                    return CompileResult._rebuild(target_context, *pickle.loads(code))
+                    return insides.CompileResult._rebuild(target_context, *pickle.loads(code))
             except (DamagedStoreError, OSError) as error:
                 _unused.append(str(error))
             except TypeError:
@@ -155,14 +157,14 @@ def code_of(result: Any) -> bytes:
     names = (description.llvm_func_name, description.llvm_cpython_wrapper_name)
     stubs = "".join(f'define void @"{each}"() {{ ret void }}\n' for each in names)
     stub_code = llvm.parse_assembly(stubs).as_bitcode()
-    content: bytes = dumps(((name, kind, (code, stub_code)), description, *others))
+    content: bytes = insides.dumps(((name, kind, (code, stub_code)), description, *others))
     return content
 
 
 @functools.cache
 def shipped_stores() -> list[Store]:
     """The files of the package that this processor and these compilers can use, the best first."""
-    if wants_native():
+    if wants_native() or not insides.SHIPS_KERNELS:
         return []
     stores = []
     wanted = compilers()

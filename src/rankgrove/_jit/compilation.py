@@ -9,21 +9,21 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.extending import typeof_impl
 
+from rankgrove._jit import insides
 from rankgrove._jit.caching import KernelCache
 
 # "numpy" means that x / 0 is inf or nan, not an exception; kernels cannot raise. Bounds are checked
 # when NUMBA_BOUNDSCHECK=1 is set. Nobody calls a kernel from C, and the wrapper for it would take
 # time to compile.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS = insides.known_options({"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True})
 
 # Two threads must not make, and compile, two entries of a kernel.
 _making = threading.Lock()
 
 
-class _PartLibrary(JITCodeLibrary):
+class _PartLibrary(insides.JITCodeLibrary or object):  # type: ignore[misc]
     """The code of a kernel that only ever runs as part of others: neither optimised nor translated.
 
     The kernel that it becomes part of is optimised as a whole, and once is enough.
@@ -48,7 +48,7 @@ class _NoEngine:
         """Do nothing: what does not run has no environment."""
 
 
-class _PartCompiler(Compiler):
+class _PartCompiler(insides.Compiler or object):  # type: ignore[misc]
     """Compiles what other kernels call, without what only a caller in Python needs.
 
     A wrapper, machine code of its own and a file on disk took more than a third of the time; to
@@ -101,14 +101,11 @@ class Kernel:
 
     @functools.cached_property
     def _part(self) -> Any:
-        options = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
-        options["forceinline"] = self._inline
+        options = {"no_cpython_wrapper": True, "forceinline": self._inline}
+        options = _OPTIONS | insides.known_options(options)
+        if insides.COMPILES_PARTS:
+            options["pipeline_class"] = _PartCompiler
         return numba.njit(**options)(self.py_func)
-
-    @property
-    def _numba_type_(self) -> Any:
-        """What Numba takes it for where another kernel calls it."""
-        return self._part._numba_type_
 
     @property
     def signatures(self) -> list[Any]:
@@ -119,6 +116,12 @@ class Kernel:
     def cache(self) -> KernelCache | None:
         """Where it looks for its code; None before the first call, or if nothing is compiled."""
         return getattr(self._entry, "_cache", None)
+
+
+@typeof_impl.register(Kernel)
+def _type_of_kernel(kernel: Kernel, context: Any) -> Any:
+    """What Numba takes it for where another kernel calls it."""
+    return numba.typeof(kernel._part)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

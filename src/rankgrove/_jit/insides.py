@@ -1,0 +1,57 @@
+"""The names of Numba that it does not document: another version may not have them.
+
+Without one, what it is for is left out: kernels are then compiled as `numba.njit` compiles them, or
+are not kept, which is slower, and right. Nothing else of Numba's insides is imported by a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+# Module and name, and the attributes that it must have.
+NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "JITCodeLibrary": (
+        "numba.core.codegen",
+        (
+            "_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals",
+            "_verify_declare_only_symbols", "enable_object_caching",
+        ),
+    ),
+    "Compiler": ("numba.core.compiler", ()),
+    "CompileResult": ("numba.core.compiler", ("_rebuild", "_reduce")),
+    "FunctionCache": ("numba.core.caching", ("load_overload", "save_overload", "flush")),
+    "dumps": ("numba.core.serialize", ()),
+    "CPUTargetOptions": ("numba.core.cpu", ()),
+}  # fmt: skip
+
+
+def find(name: str) -> Any:
+    """One of the names, if this Numba has it with all of its attributes; else None."""
+    module, attributes = NAMES[name]
+    try:
+        value = getattr(import_module(module), name, None)
+    except ImportError:
+        return None
+    return value if all(hasattr(value, each) for each in attributes) else None
+
+
+JITCodeLibrary, Compiler, CompileResult = map(find, ("JITCodeLibrary", "Compiler", "CompileResult"))
+FunctionCache, dumps = find("FunctionCache"), find("dumps")
+
+# Whether kernels can be made for other kernels alone, and whether compiled ones can be shipped.
+COMPILES_PARTS = JITCodeLibrary is not None and Compiler is not None
+SHIPS_KERNELS = CompileResult is not None and dumps is not None
+
+_UNDOCUMENTED = {"no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"}
+
+
+def known_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `numba.njit`, without those that this Numba does not know."""
+    known = find("CPUTargetOptions")
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in _UNDOCUMENTED or hasattr(known, name)
+    }
