@@ -101,8 +101,8 @@ class Kernel:
 
     @functools.cached_property
     def _part(self) -> Any:
-        options = {"no_cpython_wrapper": True, "forceinline": self._inline}
-        options = _OPTIONS | insides.known_options(options)
+        options: dict[str, Any] = {"no_cpython_wrapper": True, "forceinline": self._inline}
+        options = {**_OPTIONS, **insides.known_options(options)}
         if insides.COMPILES_PARTS:
             options["pipeline_class"] = _PartCompiler
         return numba.njit(**options)(self.py_func)
