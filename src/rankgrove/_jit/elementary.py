@@ -256,6 +256,16 @@ def sum_lanes(values):
 
 
 @kernel
+def copy(row, out):
+    """Copy a row.
+
+    A loop, as `out[:] = row` takes seconds to compile: it brings the text of an error of shapes.
+    """
+    for i in range(len(row)):
+        out[i] = row[i]
+
+
+@kernel
 def add(row, sums):
     """Add a row to sums; to add to one array a pass is faster than to several at once."""
     for i in range(len(row)):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
+from rankgrove._jit.elementary import copy
 from rankgrove.errors import DataError
 
 # A matrix of up to this many values is widened to what is needed and no more, as doing that
@@ -134,11 +135,11 @@ def permute_rows(matrix, order):
     for first in range(len(matrix)):
         if done[first] or order[first] == first:
             continue
-        kept[:] = matrix[first]
+        copy(matrix[first], kept)
         row = first
         while order[row] != first:
-            matrix[row] = matrix[order[row]]
+            copy(matrix[order[row]], matrix[row])
             done[row] = True
             row = order[row]
-        matrix[row] = kept
+        copy(kept, matrix[row])
         done[row] = True

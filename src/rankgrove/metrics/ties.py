@@ -18,6 +18,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from rankgrove._jit import kernel
+from rankgrove._jit.elementary import copy
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 
 Ties = Literal["worst", "best", "stable", "expected", "document_id"]
@@ -123,8 +124,8 @@ def rank_labels(labels, scores, offsets, first, last, depth, sign, starts, out):
             )
         else:
             n = hi - lo
-            kept_scores[:n] = scores[lo:hi]
-            kept_labels[:n] = labels[lo:hi]
+            copy(scores[lo:hi], kept_scores)
+            copy(labels[lo:hi], kept_labels)
         row = rank_query(kept_scores[:n], used, room, ranked_scores, ranked_idx)
         for i in range(n):
             ranked_labels[i] = kept_labels[ranked_idx[row, i]]

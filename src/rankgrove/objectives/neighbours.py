@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import kernel
-from rankgrove._jit.elementary import NO_NOISE, add, draw_noise, exponentials, subtract
+from rankgrove._jit.elementary import NO_NOISE, add, copy, draw_noise, exponentials, subtract
 from rankgrove._jit.hashing import mix
 from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
 
@@ -54,7 +54,7 @@ class Draws(NamedTuple):
 def draw_scores(draws, number, scores, bits, powers, out):
     """Scores with the noise of the ranking of this number."""
     if draws.noise == NO_NOISE:
-        out[:] = scores
+        copy(scores, out)
         return
     draw_noise(draws.noise, mix(draws.key ^ mix(np.uint64(number))), bits, powers, out)
     for i in range(len(out)):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit import kernel
+from rankgrove._jit.elementary import copy
 from rankgrove.trees.search import L2, MAX_DEPTH, sum_left
 from rankgrove.trees.steps import (
     add_pending,
     begin,
     best_block,
-    copy_table,
     cut_into_parts,
     free_slot,
     give_slots,
@@ -72,7 +72,7 @@ def _set_level(g, layout, unit, pending):
         g.node_floats[at, GAIN] = gain
         g.nodes[at, PLACE] = g.nodes[first, PLACE]
         g.nodes[at, BIN] = g.nodes[first, BIN]
-        copy_table(g.tables[first], g.tables[at])
+        copy(g.tables[first], g.tables[at])
     if pending is not None and pending.shared and gain > 0.0:
         # The rows of blocks hold the best cuts of growers here.
         none = np.int64(0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit import kernel
+from rankgrove._jit.elementary import copy
 from rankgrove.trees.binning import PLAIN
 from rankgrove.trees.search import FEWEST, L2, MAX_DEPTH, node_rules, own_term, value_between
 from rankgrove.trees.team import (
@@ -117,16 +118,6 @@ def release(team, nodes, node_floats, free, kept_rows):
 
 
 @kernel
-def copy_table(table, out):
-    """Copy which codes go left.
-
-    A loop, as `out[:] = table` takes seconds to compile: it brings the text of an error of shapes.
-    """
-    for code in range(256):
-        out[code] = table[code]
-
-
-@kernel
 def best_block(g, side, first, end, features):
     """The block from `first` to `end` whose cut is the best; of equal ones the lower feature."""
     best = 0.0
@@ -153,7 +144,7 @@ def set_cut(g, side, at, own, features, unit):
         node[PLACE] = g.block_cuts[block, side, 0]
         node[BIN] = g.block_cuts[block, side, 1]
         node[LEFT_TOTAL] = g.block_cuts[block, side, 2]
-        copy_table(g.block_tables[block, side], g.tables[at])
+        copy(g.block_tables[block, side], g.tables[at])
     # A gain in the last digits of its own terms is none.
     g.node_floats[at, GAIN] = (gain - own) * unit if gain > own * (1.0 + 1e-12) else 0.0
 
