@@ -110,13 +110,21 @@ class KernelCache:
             try:
                 code = store.find(name, signature_text(signature), source_digest(self._modules))
                 if code is not None:
-                    target_context.refresh()
+                    _prepare(target_context)
                     return insides.CompileResult._rebuild(target_context, *pickle.loads(code))
             except (DamagedStoreError, OSError) as error:
                 _unused.append(str(error))
             except TypeError:
                 return None  # (of types that nothing is compiled for ahead)
         return None
+
+
+def _prepare(target_context: Any) -> None:
+    """Have Numba ready to run what is compiled: it need not load all that compiling takes."""
+    if insides.rtsys is None:
+        target_context.refresh()
+    else:
+        insides.rtsys.initialize(target_context)
 
 
 class _Notice(event.Listener):

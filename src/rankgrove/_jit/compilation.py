@@ -11,61 +11,18 @@ import numba
 import numpy as np
 from numba.extending import typeof_impl
 
-from rankgrove._jit import insides
 from rankgrove._jit.caching import KernelCache
-
-# "numpy" means that x / 0 is inf or nan, not an exception; kernels cannot raise. Bounds are checked
-# when NUMBA_BOUNDSCHECK=1 is set. Nobody calls a kernel from C, and the wrapper for it would take
-# time to compile.
-_OPTIONS = insides.known_options({"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True})
+from rankgrove._jit.parts import entry_options, make_part
 
 # Two threads must not make, and compile, two entries of a kernel.
 _making = threading.Lock()
-
-
-class _PartLibrary(insides.JITCodeLibrary or object):  # type: ignore[misc]
-    """The code of a kernel that only ever runs as part of others: neither optimised nor translated.
-
-    The kernel that it becomes part of is optimised as a whole, and once is enough.
-    """
-
-    def _optimize_final_module(self) -> None:
-        """Leave it to the kernel that this becomes part of."""
-
-    def _finalize_final_module(self) -> None:
-        # As in the base class, but it is not handed to the engine, which would translate it.
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-    @property
-    def codegen(self) -> _NoEngine:
-        return _NoEngine()
-
-
-class _NoEngine:
-    def set_env(self, name: str, environment: Any) -> None:
-        """Do nothing: what does not run has no environment."""
-
-
-class _PartCompiler(insides.Compiler or object):  # type: ignore[misc]
-    """Compiles what other kernels call, without what only a caller in Python needs.
-
-    A wrapper, machine code of its own and a file on disk took more than a third of the time; to
-    optimise it took a sixth of what was left.
-    """
-
-    def __init__(self, typing_context: Any, context: Any, library: Any, *others: Any) -> None:
-        library = _PartLibrary(context.codegen(), "part")
-        library.enable_object_caching()
-        super().__init__(typing_context, context, library, *others)
 
 
 class Kernel:
     """A function that is compiled when it is first called.
 
     It has two forms. What Python calls is kept on disk. What other kernels call becomes part of
-    them: see `_PartCompiler`. Neither is made on import: to look for a place on disk is slow.
+    them: see `parts`. Neither is made on import: to look for a place on disk is slow.
     """
 
     def __init__(self, function: Callable[..., Any], inline: bool) -> None:
@@ -82,7 +39,7 @@ class Kernel:
 
     def _make_entry(self) -> Any:
         """The form that Python calls."""
-        entry = numba.njit(**_OPTIONS)(self.py_func)
+        entry = numba.njit(**entry_options())(self.py_func)
         # (There is no dispatcher with NUMBA_DISABLE_JIT=1.)
         if hasattr(entry, "_cache"):
             entry._cache = KernelCache(self.py_func, modules_inside(self.py_func))
@@ -95,17 +52,13 @@ class Kernel:
         """
         if keep:
             self._entry = self._entry or self._make_entry()
-        entry = self._entry if keep else numba.njit(**_OPTIONS)(self.py_func)
+        entry = self._entry if keep else numba.njit(**entry_options())(self.py_func)
         entry.compile(signature)
         return entry.overloads[signature]
 
     @functools.cached_property
     def _part(self) -> Any:
-        options: dict[str, Any] = {"no_cpython_wrapper": True, "forceinline": self._inline}
-        options = {**_OPTIONS, **insides.known_options(options)}
-        if insides.COMPILES_PARTS:
-            options["pipeline_class"] = _PartCompiler
-        return numba.njit(**options)(self.py_func)
+        return make_part(self.py_func, inline=self._inline)
 
     @property
     def signatures(self) -> list[Any]:

@@ -19,7 +19,9 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
             "_verify_declare_only_symbols", "enable_object_caching",
         ),
     ),
-    "Compiler": ("numba.core.compiler", ()),
+    "Compiler": ("numba.core.compiler", ("_compile_core",)),
+    "BaseFunction": ("numba.core.types.functions", ("get_call_type", "get_impl_key")),
+    "rtsys": ("numba.core.runtime", ("initialize",)),
     "CompileResult": ("numba.core.compiler", ("_rebuild", "_reduce")),
     "FunctionCache": ("numba.core.caching", ("load_overload", "save_overload", "flush")),
     "dumps": ("numba.core.serialize", ()),
@@ -38,7 +40,8 @@ def find(name: str) -> Any:
 
 
 JITCodeLibrary, Compiler, CompileResult = map(find, ("JITCodeLibrary", "Compiler", "CompileResult"))
-FunctionCache, dumps = find("FunctionCache"), find("dumps")
+BaseFunction, FunctionCache, dumps = map(find, ("BaseFunction", "FunctionCache", "dumps"))
+rtsys = find("rtsys")
 
 # Whether kernels can be made for other kernels alone, and whether compiled ones can be shipped.
 COMPILES_PARTS = JITCodeLibrary is not None and Compiler is not None
