@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+import numba
 from numba.core import event
 
 from rankgrove._jit import insides
@@ -172,7 +173,7 @@ def code_of(result: Any) -> bytes:
 @functools.cache
 def shipped_stores() -> list[Store]:
     """The files of the package that this processor and these compilers can use, the best first."""
-    if wants_native() or not insides.SHIPS_KERNELS:
+    if wants_native() or not insides.SHIPS_KERNELS or numba.config.BOUNDSCHECK:
         return []
     stores = []
     wanted = compilers()
