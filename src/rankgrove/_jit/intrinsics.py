@@ -22,11 +22,15 @@ def _call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = (
 
 
 def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The address of an element of a contiguous array, the first two arguments."""
-    if signature.args[0].layout == "A":
-        raise TypeError("kernels must take contiguous arrays. Got one with strides.")
+    """The address of an element of a one-dimensional array, the first two arguments."""
     array = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0])
-    return builder.gep(array.data, [arguments[1]])
+    if signature.args[0].layout != "A":
+        return builder.gep(array.data, [arguments[1]])
+    # Elements that stand apart: the second copy of codes is a view of the first if there is none.
+    stride = builder.extract_value(array.strides, 0)
+    start = builder.bitcast(array.data, ir.IntType(8).as_pointer())
+    place = builder.gep(start, [builder.mul(stride, arguments[1])])
+    return builder.bitcast(place, array.data.type)
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:

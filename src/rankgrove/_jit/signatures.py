@@ -52,8 +52,8 @@ def signature_text(signature: Iterable[Any]) -> str:
 def parse_signature(text: str) -> tuple[Any, ...]:
     """The types that a text stands for.
 
-    >>> parse_signature('["int64","readonly float32 2d"]')
-    (int64, Array(float32, 2, 'C', False, aligned=True))
+    >>> signature_text(parse_signature('["int64","readonly float32 2d"]'))
+    '["int64","readonly float32 2d"]'
     """
     return tuple(map(_make, json.loads(text)))
 
