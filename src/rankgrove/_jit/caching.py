@@ -173,7 +173,7 @@ def code_of(result: Any) -> bytes:
 @functools.cache
 def shipped_stores() -> list[Store]:
     """The files of the package that this processor and these compilers can use, the best first."""
-    if wants_native() or not insides.SHIPS_KERNELS or numba.config.BOUNDSCHECK:
+    if wants_native() or not insides.SHIPS_KERNELS or getattr(numba.config, "BOUNDSCHECK", None):
         return []
     stores = []
     wanted = compilers()

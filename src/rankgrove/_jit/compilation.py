@@ -91,8 +91,8 @@ def inline_kernel(function: Callable[..., Any]) -> Any:
 
 
 def modules_inside(function: Callable[..., Any]) -> set[str]:
-    """The modules whose kernels a function may call, and they in turn."""
-    found: set[str] = set()
+    """The modules whose kernels a function may call, and they in turn, and that of intrinsics."""
+    found = {"rankgrove._jit.intrinsics"}
     waiting = [function.__globals__]
     while waiting:
         names = waiting.pop()
