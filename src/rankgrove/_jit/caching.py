@@ -107,16 +107,19 @@ class KernelCache:
 
     def _load_shipped(self, signature: Any, target_context: Any) -> Any:
         name = f"{self._function.__module__}.{self._function.__qualname__}"
+        try:
+            types = signature_text(signature)
+        except TypeError:
+            return None  # (nothing is compiled ahead for these)
         for store in shipped_stores():
             try:
-                code = store.find(name, signature_text(signature), source_digest(self._modules))
-                if code is not None:
-                    _prepare(target_context)
-                    return insides.CompileResult._rebuild(target_context, *pickle.loads(code))
+                code = store.find(name, types, source_digest(self._modules))
             except (DamagedStoreError, OSError) as error:
                 _unused.append(str(error))
-            except TypeError:
-                return None  # (of types that nothing is compiled for ahead)
+                continue
+            if code is not None:
+                _prepare(target_context)
+                return insides.CompileResult._rebuild(target_context, *pickle.loads(code))
         return None
 
 
