@@ -7,6 +7,7 @@ made for processors that this machine does not have.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -27,6 +28,12 @@ from rankgrove._jit.threads import available_cpus
 from rankgrove.errors import RankgroveError
 
 _PACKAGES = str(Path(__file__).parents[2])
+_PROCESS = """
+import sys
+sys.path[:] = sys.argv[1:]
+from rankgrove._jit.building import run_process
+run_process()
+"""
 
 
 class CompilationError(RankgroveError):
@@ -90,13 +97,13 @@ def _compile(
     """Have processes compile kernels, each with a file to write its code to if there is one."""
     waiting, answers = list(listed)[::-1], list[Answer]()
     failures: list[str] = []
-    search = os.pathsep.join([_PACKAGES, *filter(None, sys.path)])
-    variables = {**os.environ, **environment, "PYTHONPATH": search}
+    # Not by PYTHONPATH: where pip builds apart, its sitecustomize takes folders out of that.
+    command = [sys.executable, "-c", _PROCESS, _PACKAGES, *filter(None, sys.path)]
 
     def work() -> None:
-        with subprocess.Popen(
-            [sys.executable, "-m", "rankgrove._jit.building"], env=variables, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(
+            command, env={**os.environ, **environment}, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
         ) as process:  # fmt: skip
             stdin, stdout = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
             while waiting and not failures:
@@ -105,14 +112,18 @@ def _compile(
                 except IndexError:
                     break
                 job = [each.module, each.name, each.signature, paths.get(each)]
-                print(json.dumps(job), file=stdin, flush=True)
+                with contextlib.suppress(BrokenPipeError):  # the answer is missing then
+                    print(json.dumps(job), file=stdin, flush=True)
                 line = stdout.readline()
                 if not line:
-                    words = cast("IO[str]", process.stderr).read().strip()
+                    process.wait()
+                    errors.seek(0)
+                    words = errors.read().strip()
                     failures.append(f"{each.module}.{each.name}: {words[-2000:]}")
                     break
                 answers.append(Answer(each, *json.loads(line)))
-            stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                stdin.close()
 
     n_threads = max(1, min(n_processes or available_cpus(), len(waiting)))
     threads = [threading.Thread(target=work) for _ in range(n_threads)]
@@ -125,7 +136,7 @@ def _compile(
     return answers
 
 
-def _run_process() -> None:
+def run_process() -> None:
     """Compile what standard input asks for."""
     for line in sys.stdin:
         module, name, signature, path = json.loads(line)
@@ -139,7 +150,3 @@ def _run_process() -> None:
             origin = kernel.cache.origin
             answer[1:] = [origin, None if origin == "package" else kernel.cache.cache_path]
         print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    _run_process()
