@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,12 @@ def command(*arguments: str) -> list[str]:
 
 
 class Worker:
-    """A process that runs tasks with the package of one checkout."""
+    """A process that runs tasks in an environment, which says where its package is."""
 
-    def __init__(self, checkout: Path, queries: int) -> None:
+    def __init__(self, variables: Mapping[str, str], queries: int) -> None:
         self.process = subprocess.Popen(
             command("--serve", "--queries", str(queries)),
-            env=environment(checkout),
+            env=dict(variables),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -165,7 +165,7 @@ def compare(old: Path, rounds: int, queries: int, only: str) -> list[tuple[str, 
                 times[side].append(compile_seconds(checkouts[side], name))
         rows.append(row(f"compile, {name} (CPU)", *times))
         print(rows[-1], file=sys.stderr, flush=True)
-    workers = [Worker(checkout, queries) for checkout in checkouts]
+    workers = [Worker(environment(checkout), queries) for checkout in checkouts]
     for name in [workers[0].answer(), workers[1].answer()][1]:
         if only not in name:
             continue
