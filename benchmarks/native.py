@@ -74,11 +74,12 @@ def main() -> None:
     options = parser.parse_args()
     rounds, queries = (3, 100) if options.quick else (options.rounds, options.queries)
     header = ("task", "level", "seconds, native", "seconds, level", "ratio", "middle half")
+    rows = measure(rounds, queries, options.only)
     body = (
         f"Native is code for `{llvm.get_host_cpu_name()}`; {THREADS} threads. A ratio above 1 says "
         f"that native code is faster: medians of {rounds} rounds, in turns, of about "
-        f"{120 * queries:,} documents (reading: a quarter of them), without compiling.\n\n"
-        + table(header, measure(rounds, queries, options.only))
+        f"{120 * queries:,} documents (reading: a quarter of them), without compiling. "
+        f"Of the levels that a processor supports the highest is used.\n\n{table(header, rows)}"
     )
     if options.quick or options.only:
         print(body)

@@ -76,6 +76,16 @@ def test_a_processor_supports_the_levels_that_ask_for_nothing_it_lacks(
     assert store.supported_levels(features) == []
 
 
+@pytest.mark.parametrize("level", store.levels_of_this_machine())
+def test_llvm_knows_all_that_is_said_of_a_level(level, tmp_path):
+    # (It ignores what it does not know, and says so.)
+    result = subprocess.run(
+        [sys.executable, "-c", "import numba; numba.njit(lambda x: x + 1)(1)"],
+        env=store.environment_of(level), cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert result.stderr == ""
+
+
 def test_the_types_of_the_list_are_read_as_they_were_written():
     listed = read_list()
     assert len(listed) == len(set(listed)) > 50

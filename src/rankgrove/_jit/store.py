@@ -29,6 +29,17 @@ LEVELS: dict[str, Mapping[str, frozenset[str]]] = {
     "x86_64": {"x86-64-v3": _V3, "x86-64-v2": _V2},
     "aarch64": {"generic": frozenset()},
 }
+# The processor that code of a level is made for, where LLVM takes the level for the oldest one that
+# has it, and what is taken away from that processor. On the oldest, choices between two numbers
+# become branches: scoring took twice as long on all later ones. All that is beyond the level goes,
+# and reading from many places by one instruction ("gather"), which is slow on many.
+_TUNING = {
+    "x86-64-v3": (
+        "skylake",
+        "adx aes clflushopt fsgsbase invpcid pclmul prfchw rdrnd rdseed xsavec xsaveopt xsaves "
+        "fast-gather",
+    )
+}
 _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
@@ -60,7 +71,9 @@ def supported_levels(features: Iterable[str]) -> list[str]:
 
 def environment_of(level: str) -> dict[str, str]:
     """The variables by which Numba compiles for a level."""
-    return {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
+    name, without = _TUNING.get(level, (level, ""))
+    features = ",".join(f"-{feature}" for feature in without.split())
+    return {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
 
 
 def compilers() -> dict[str, str]:
