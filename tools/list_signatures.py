@@ -100,6 +100,9 @@ def _call_training() -> None:
     some = data.take_queries(range(500, 520))
     ranker = Ranker(n_estimators=2, min_samples_leaf=2, categorical=[0], subsample=0.5)
     ranker.fit(some, valid=some.take_queries([0]))
+    # Codes of features that are kept once are read where they stand.
+    for grower in ("oblivious", "leafwise"):
+        Ranker(grower=grower, n_estimators=1, layout="rows").fit(some)
     for sampling in ("document", "variance"):
         Ranker(n_estimators=1, subsample=0.5, sampling=sampling).fit(some)
     for trained in (ranker, Ranker(n_estimators=2, min_samples_leaf=2).fit(some)):
@@ -134,7 +137,8 @@ def _call_combining() -> None:
 
 def _call_workers() -> None:
     for grower in ("oblivious", "leafwise"):
-        train_a_little(Parameters(grower=grower), n_workers=2)
+        for layout in ("both", "rows"):
+            train_a_little(Parameters(grower=grower, layout=layout), n_workers=2)
 
 
 # All that is called, by what it is for; a module with kernels adds what calls them.

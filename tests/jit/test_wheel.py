@@ -50,6 +50,7 @@ explain model.safetensors DATA/test.txt
 compare model.safetensors other.safetensors DATA/test.txt
 bin DATA/train.txt -o train.bins
 train train.bins --n-estimators 2 -o third.safetensors
+train DATA/train.txt --layout rows --n-estimators 2 -o fourth.safetensors
 """.strip()
     .replace("DATA", "rankgrove-quickstart")
     .splitlines()

@@ -1,8 +1,8 @@
 """The types of arguments that kernels are compiled for ahead, and how they are written down.
 
 `signatures.json` lists them: those of the common commands, and all others. A type is a text, such
-as `int64` or `readonly float32 2d`, or for a tuple a list of its name and its fields.
-`python -m tools.list_signatures` writes the file.
+as `int64`, `readonly float32 2d` or `turned uint8 2d`, or for a tuple a list of its name and its
+fields. `python tools/list_signatures.py` writes the file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from numba import types
 
 _FILE = Path(__file__).with_name("signatures.json")
 _TUPLE = "tuple"
+# Words for an array: it is not written to; its first index counts fastest.
+_READONLY, _TURNED = "readonly", "turned"
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,11 @@ def write_list(listed: Iterable[Listed]) -> None:
 def _describe(type_: Any) -> Any:
     """A type as JSON."""
     if isinstance(type_, types.Array):
-        if type_.layout != "C" or not type_.aligned:
+        if type_.layout == "A" or not type_.aligned:
             raise TypeError(f"kernels take contiguous arrays, not {type_}")
-        return f"{'' if type_.mutable else 'readonly '}{type_.dtype} {type_.ndim}d"
+        words = [] if type_.mutable else [_READONLY]
+        words += [_TURNED] if type_.layout == "F" else []
+        return " ".join([*words, str(type_.dtype), f"{type_.ndim}d"])
     if isinstance(type_, types.BaseTuple):
         members: Any = type_
         fields = [_describe(each) for each in members]
@@ -104,4 +108,5 @@ def _make(description: Any) -> Any:
     if not words:
         return types.none if last == "none" else getattr(types, last)
     dtype = getattr(types, words[-1])
-    return types.Array(dtype, int(last[:-1]), "C", readonly=words[0] == "readonly")
+    layout = "F" if _TURNED in words else "C"
+    return types.Array(dtype, int(last[:-1]), layout, readonly=_READONLY in words)
