@@ -33,12 +33,18 @@ class KernelsHook(BuildHookInterface):
         source = Path(self.root, "src")
         sys.path.insert(0, str(source))
         try:
+            from rankgrove._jit import insides
             from rankgrove._jit.building import build_store
             from rankgrove._jit.caching import processor_features
             from rankgrove._jit.signatures import read_list
             from rankgrove._jit.store import levels_of_this_machine, supported_levels
         finally:
             sys.path.remove(str(source))
+        if not insides.SHIPS_KERNELS:
+            self.app.display_warning(
+                "no kernels are compiled ahead: this version of Numba lacks a name for that"
+            )
+            return
         listed = read_list()
         levels = list(levels_of_this_machine())
         if choice == "common":

@@ -1,5 +1,6 @@
 """How kernels are compiled and cached, and what threads tell each other in them."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from rankgrove._jit import (
+    Kernel,
     atomic_add,
     atomic_load,
     atomic_store,
@@ -44,7 +46,11 @@ def run_caller(folder: Path) -> tuple[str, bool]:
     result = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env={"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            "NUMBA_CACHE_DIR": str(folder / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -65,6 +71,23 @@ def test_code_from_the_cache_knows_of_changes_in_the_files_it_was_made_from(tmp_
     (tmp_path / "constants.py").write_text("FACTOR = 3")
     assert run_caller(tmp_path) == ("1501", False)
     assert run_caller(tmp_path) == ("1501", True)
+
+
+FACTOR = 2
+
+
+@kernel
+def scale(x):
+    return FACTOR * x
+
+
+def test_a_kernel_that_numba_compiles_again_is_not_taken_for_the_one_of_its_file(monkeypatch):
+    assert scale(10) == 20
+    with monkeypatch.context() as changed:
+        changed.setitem(scale.py_func.__globals__, "FACTOR", 3)
+        scale._entry.recompile()
+        assert scale(10) == 30
+    assert Kernel(scale.py_func, inline=False)(10) == 20  # (as a new process has it)
 
 
 @kernel

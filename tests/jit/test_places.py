@@ -1,6 +1,5 @@
 """Where compiled code is kept: nowhere where nothing can be written, else in one cache for all."""
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -10,16 +9,11 @@ from pathlib import Path
 import pytest
 
 import rankgrove
+from read_only import respect_modes, take_write_permission
 
 SCORES = (
     "from rankgrove import evaluate; print(evaluate([1, 0, 2, 0], [3, 2, 1, 0], 'ndcg', group=[4]))"
 )
-
-
-def respect_modes():
-    """Take from root the right to write what is not writable (CAP_DAC_OVERRIDE), if it is root."""
-    if os.getuid() == 0:
-        ctypes.CDLL(None).prctl(24, 1)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +26,7 @@ def read_only(tmp_path_factory):
     )  # fmt: skip
     home = folder / "home"
     home.mkdir()
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o555 if path.is_dir() else 0o444)
+    take_write_permission(folder)
     search = os.pathsep.join([str(folder), *sys.path])
     variables = {"PYTHONPATH": search, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
 

@@ -4,13 +4,14 @@
 is there.
 """
 
-import ctypes
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from read_only import respect_modes, take_write_permission
 
 pytestmark = pytest.mark.wheel
 
@@ -83,8 +84,7 @@ def install(wheel, folder):
     """Install it into a folder that then cannot be written."""
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-compile"]
     subprocess.run([*command, "--target", str(folder), str(wheel)], check=True)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o555 if path.is_dir() else 0o444)
+    take_write_permission(folder)
 
 
 @pytest.fixture(scope="session")
@@ -92,12 +92,6 @@ def installed(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     install(wheel, folder)
     return folder
-
-
-def respect_modes():
-    """Take from root the right to write what is not writable (CAP_DAC_OVERRIDE), if it is root."""
-    if os.getuid() == 0:
-        ctypes.CDLL(None).prctl(24, 1)
 
 
 def run(installed, *args, cwd, **variables):

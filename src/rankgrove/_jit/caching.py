@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-import numba
 from numba.core import event
 
 from rankgrove._jit import insides
@@ -105,6 +104,12 @@ class KernelCache:
                 "be compiled again; set NUMBA_CACHE_DIR to a folder that can be written"
             )
 
+    def flush(self) -> None:
+        """Forget what this machine has compiled, as Numba's `recompile` asks for."""
+        if self._files is not None:
+            self._files.flush()
+            del self._files  # (constants may have changed)
+
     def _load_shipped(self, signature: Any, target_context: Any) -> Any:
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         try:
@@ -176,7 +181,7 @@ def code_of(result: Any) -> bytes:
 @functools.cache
 def shipped_stores() -> list[Store]:
     """The files of the package that this processor and these compilers can use, the best first."""
-    if wants_native() or not insides.SHIPS_KERNELS or getattr(numba.config, "BOUNDSCHECK", None):
+    if wants_native() or not insides.SHIPS_KERNELS or insides.config.BOUNDSCHECK:
         return []
     stores = []
     wanted = compilers()

@@ -26,6 +26,7 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "FunctionCache": ("numba.core.caching", ("load_overload", "save_overload", "flush")),
     "dumps": ("numba.core.serialize", ()),
     "CPUTargetOptions": ("numba.core.cpu", ()),
+    "config": ("numba.core", ("BOUNDSCHECK",)),
 }  # fmt: skip
 
 
@@ -41,11 +42,12 @@ def find(name: str) -> Any:
 
 JITCodeLibrary, Compiler, CompileResult = map(find, ("JITCodeLibrary", "Compiler", "CompileResult"))
 BaseFunction, FunctionCache, dumps = map(find, ("BaseFunction", "FunctionCache", "dumps"))
-rtsys = find("rtsys")
+rtsys, config = find("rtsys"), find("config")
 
-# Whether kernels can be made for other kernels alone, and whether compiled ones can be shipped.
+# Whether kernels can be made for other kernels alone, and whether compiled ones can be shipped: not
+# if nobody can say whether bounds are to be checked.
 COMPILES_PARTS = JITCodeLibrary is not None and Compiler is not None
-SHIPS_KERNELS = CompileResult is not None and dumps is not None
+SHIPS_KERNELS = None not in (CompileResult, dumps, config)
 
 _UNDOCUMENTED = {"no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"}
 

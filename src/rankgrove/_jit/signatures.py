@@ -108,5 +108,6 @@ def _make(description: Any) -> Any:
     if not words:
         return types.none if last == "none" else getattr(types, last)
     dtype = getattr(types, words[-1])
-    layout = "F" if _TURNED in words else "C"
-    return types.Array(dtype, int(last[:-1]), layout, readonly=_READONLY in words)
+    return types.Array(
+        dtype, int(last[:-1]), "F" if _TURNED in words else "C", readonly=_READONLY in words
+    )
