@@ -1,12 +1,17 @@
 """How long the first use of each command takes, and every later one: in new processes, in turns.
 
-    python -m benchmarks.start                      # the package that this Python imports
-    python -m benchmarks.start --python ENV/bin/python  # that of another environment: of a wheel
-    python -m benchmarks.start --clone              # README's first command, in a fresh clone
+    python -m benchmarks.start                          # a checkout: what this Python imports
+    python -m benchmarks.start --python ENV/bin/python  # a wheel, in an environment of its own
+    python -m benchmarks.start --clone                  # README's first command, in a fresh clone
 
-Cold is with an empty folder for what Numba compiles, warm the same command again with that folder.
-What is compiled is counted in the process itself. Beside the commands: import, train and predict of
-the same documents, with Rankgrove and its peers.
+For a wheel as releases have it:
+
+    RANKGROVE_BUILD_KERNELS=all python -m pip wheel --no-deps -w dist .
+    python -m venv ENV && ENV/bin/python -m pip install dist/rankgrove-*.whl
+
+Cold is with an empty folder for what Numba compiles, warm the same command again with that folder;
+files are in the page cache for both. What is compiled is counted in the process itself. Beside the
+commands: import, train and predict of the same documents, with Rankgrove and its peers.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import statistics
 import subprocess
@@ -22,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from benchmarks.common import THREADS, limit_threads, report, table
@@ -72,6 +79,12 @@ else:
     runpy.run_module("rankgrove", run_name="__main__")
 """
 
+# What pip says that it does, and what that is. (Metadata are taken from the wheel that is built.)
+PIP_STEPS = {
+    "Installing build dependencies": "what the build needs",
+    "Preparing metadata": "the build",
+    "Building wheel": "the build",
+}
 ARRAYS = """
 import numpy as np
 x, y, sizes = (np.load(f"{name}.npy") for name in ("x", "y", "sizes"))
@@ -102,7 +115,6 @@ catboost.CatBoost(options).fit(data).predict(data)
 }
 COMMANDS: dict[str, list[str]] = {
     "--help": ["--help"],
-    "--version": ["--version"],
     "inspect": ["inspect", "train.txt"],
     "evaluate": ["evaluate", "model.safetensors", "test.txt"],
     "score": ["score", "model.safetensors", "test.txt", "-o", "again.txt"],
@@ -151,15 +163,19 @@ class Interpreter:
             # Only what is installed there is measured.
             self._environment.pop("PYTHONPATH", None)
 
-    def run(self, arguments: Sequence[str], cache: str, code: str = "") -> Run:
-        """Run a command of Rankgrove, or a piece of code, in a new process."""
+    def run(self, arguments: Sequence[str], cache: str | None, code: str = "") -> Run:
+        """Run a command of Rankgrove, or a piece of code, in a new process.
+
+        Without a folder for what is compiled, Numba takes its own.
+        """
         counted = self.folder / "compiled.count"
         command = [self.python, "-P", "-c", COUNTING, str(counted), code, *arguments]
-        process = subprocess.Popen(
-            command, cwd=self.folder, env={**self._environment, "NUMBA_CACHE_DIR": cache},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        environment = {**self._environment, **({"NUMBA_CACHE_DIR": cache} if cache else {})}
         start = time.perf_counter()
+        process = subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
         message = process.stderr.read()  # type: ignore[union-attr]
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
@@ -170,12 +186,18 @@ class Interpreter:
         return Run(wall, used.ru_utime + used.ru_stime, int(counted.read_text("ascii")))
 
     def describe(self) -> dict[str, str]:
-        """Where the package comes from, and the versions that its compiled code depends on."""
+        """Where the package comes from, the versions that compiled code depends on, what it has."""
         code = (
-            "import json, llvmlite, numba, platform, rankgrove, sysconfig\n"
+            "import json, numba, platform, rankgrove, sysconfig\n"
+            "from rankgrove._jit.caching import shipped_stores\n"
+            "from rankgrove._jit.signatures import read_list\n"
             "inside = rankgrove.__file__.startswith(sysconfig.get_path('purelib'))\n"
+            "best = [(each.key['level'], sum(map(len, each._places.values())))\n"
+            "        for each in shipped_stores()[:1]]\n"
             "print(json.dumps({'place': 'wheel' if inside else 'source', 'numba': "
-            "numba.__version__, 'python': platform.python_version()}))"
+            "numba.__version__, 'python': platform.python_version(), 'kernels': ''.join("
+            "f'{n_kernels} of {len(read_list())}, for {level}' for level, n_kernels in best)"
+            " or 'none'}))"
         )
         done = subprocess.run(
             [self.python, "-P", "-c", code], cwd=self.folder, env=self._environment, check=True,
@@ -189,9 +211,8 @@ def measure(
     ours: Interpreter, peers: Interpreter, rounds: int, only: str
 ) -> dict[str, list[tuple[Run, Run]]]:
     """The cold and the warm run of everything in each round, in turns."""
-    with tempfile.TemporaryDirectory() as cache:
-        ours.run([*COMMANDS["train"][:-1], "model.safetensors"], cache)
-        ours.run(["score", "model.safetensors", "test.txt", "-o", "scores.txt"], cache)
+    ours.run([*COMMANDS["train"][:-1], "model.safetensors"], None)
+    ours.run(["score", "model.safetensors", "test.txt", "-o", "scores.txt"], None)
     jobs: dict[str, tuple[Interpreter, list[str], str]] = {
         **{f"`rankgrove {name}`": (ours, command, "") for name, command in COMMANDS.items()},
         **{
@@ -215,15 +236,16 @@ def results_table(runs: Mapping[str, Sequence[tuple[Run, Run]]]) -> str:
     rows = []
     for name, pairs in runs.items():
         row = [name]
-        for which in (0, 1):
-            taken = [pair[which] for pair in pairs]
-            row += [
-                f"{statistics.median(run.wall for run in taken):.2f}",
-                f"{statistics.median(run.cpu for run in taken):.2f}",
-                f"{statistics.median(run.compiled for run in taken):g}",
-            ]
+        for taken in zip(*pairs, strict=True):
+            row.append(f"{statistics.median(run.wall for run in taken):.2f}")
+            row.append(f"{statistics.median(run.cpu for run in taken):.2f}")
+            row.append(f"{statistics.median(run.compiled for run in taken):g}")
+        row.append(f"{statistics.median(cold.cpu - warm.cpu for cold, warm in pairs):.2f}")
         rows.append(row)
-    header = ("", "cold, s", "CPU, s", "compiled", "warm, s", "CPU, s", "compiled")
+    header = (
+        "", "cold, s", "cold, CPU s", "cold, compiled", "warm, s", "warm, CPU s",
+        "warm, compiled", "cold less warm, CPU s",
+    )  # fmt: skip
     return table(header, rows)
 
 
@@ -233,26 +255,50 @@ def readme_command() -> str:
     return after.splitlines()[0]
 
 
+def parts_of_installation(log: str) -> dict[str, float]:
+    """The seconds of what pip does on the way, from its log, whose lines have the time in front."""
+    seconds = dict.fromkeys(PIP_STEPS.values(), 0.0)
+    begun: dict[str, datetime] = {}
+    pattern = rf"(\S+T\S+) +({'|'.join(PIP_STEPS)})\b.*: (started|finished)"
+    for stamp, step, state in re.findall(pattern, log):
+        when = datetime.fromisoformat(stamp)
+        if state == "started":
+            begun[step] = when
+        else:
+            seconds[PIP_STEPS[step]] += (when - begun[step]).total_seconds()
+    return seconds
+
+
 def measure_clone(rounds: int) -> str:
     """README's first command, step by step, each time in a fresh clone."""
     environment = {**os.environ}
     for name in ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV"):
         environment.pop(name, None)
     steps = [f"git clone --quiet {shlex.quote(str(ROOT))} .", *readme_command().split(" && ")]
-    seconds: dict[str, list[float]] = {step: [] for step in steps}
+    seconds: dict[str, list[float]] = {}
+    whole = []
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("r") as log:
+            environment["PIP_LOG"] = log.name
+            begun = time.perf_counter()
             for step in steps:
                 start = time.perf_counter()
                 subprocess.run(
                     ["bash", "-c", step], cwd=folder, env=environment, check=True,
                     stdout=subprocess.DEVNULL,
                 )  # fmt: skip
-                seconds[step].append(time.perf_counter() - start)
-                print(step, seconds[step][-1], file=sys.stderr, flush=True)
-    shown = {"`git clone`" if step is steps[0] else f"`{step}`": seconds[step] for step in steps}
-    rows = [(name, f"{statistics.median(taken):.1f}") for name, taken in shown.items()]
-    whole = [sum(taken) for taken in zip(*seconds.values(), strict=True)]
+                taken = {f"`{step}`": time.perf_counter() - start}
+                if " pip install " in step:
+                    parts = parts_of_installation(log.read())
+                    parts["packages"] = sum(taken.values()) - sum(parts.values())
+                    taken |= {f"… of it: {name}": value for name, value in parts.items()}
+                elif step is steps[0]:
+                    taken = {"`git clone`": sum(taken.values())}
+                for name, value in taken.items():
+                    seconds.setdefault(name, []).append(value)
+                print(taken, file=sys.stderr, flush=True)
+            whole.append(time.perf_counter() - begun)
+    rows = [(name, f"{statistics.median(values):.1f}") for name, values in seconds.items()]
     rows.append(("all of it", f"{statistics.median(whole):.1f}"))
     return (
         "README's first command in a fresh clone and a new virtual environment; pip has what it "
@@ -264,7 +310,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", help="the interpreter whose package is measured")
     parser.add_argument("--clone", action="store_true", help="README's first command instead")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="what has this text in its name")
     parser.add_argument("--quick", action="store_true", help="one round, and nothing is written")
     options = parser.parse_args()
@@ -282,11 +328,12 @@ def main() -> None:
         name = f"start-{found['place']}"
         title = f"First use: {'an installed wheel' if found['place'] == 'wheel' else 'a checkout'}"
         body = (
-            f"Python {found['python']}, Numba {found['numba']}; {QUERIES * DOCUMENTS:,} documents, "
-            f"{FEATURES} features, {TREES} trees (`quickstart`: its own); {THREADS} threads. Each "
-            f"run is a new process, cold with an empty folder for compiled kernels, warm with what "
-            f"the cold run left there; `compiled` is the number of compilations in it. Medians of "
-            f"{rounds} rounds, in turns.\n\n{results_table(runs)}"
+            f"Python {found['python']}, Numba {found['numba']}; kernels that came compiled: "
+            f"{found['kernels']}. {QUERIES * DOCUMENTS:,} documents, {FEATURES} features, {TREES} "
+            f"trees (`quickstart`: its own); {THREADS} threads. Each run is a new process, cold "
+            "with an empty folder for compiled kernels, warm with what the cold run left there; "
+            "`compiled` is the number of compilations, and what cold runs take beyond warm ones is "
+            f"their price. Medians of {rounds} rounds, in turns.\n\n{results_table(runs)}"
         )
     arguments = " --clone" if options.clone else " --python PYTHON" if options.python else ""
     if options.quick or options.only:

@@ -3,7 +3,13 @@
 import sys
 
 import pytest
-from benchmarks.start import COMMANDS, Interpreter, make_files, readme_command
+from benchmarks.start import (
+    COMMANDS,
+    Interpreter,
+    make_files,
+    parts_of_installation,
+    readme_command,
+)
 
 from rankgrove import read_data
 from rankgrove.cli import main
@@ -37,3 +43,20 @@ def test_the_files_can_be_read_and_the_commands_exist(tmp_path):
     assert read_data(tmp_path / "train.txt").n_queries == 60
     assert {name for name in COMMANDS if not name.startswith("-")} <= set(main.COMMANDS)
     assert readme_command().endswith("rankgrove quickstart")
+
+
+PIP_LOG = """
+2026-11-17T13:43:03,900 Processing /clone
+2026-11-17T13:43:04,000   Installing build dependencies: started
+2026-11-17T13:43:36,500   Installing build dependencies: finished with status 'done'
+2026-11-17T13:43:36,600   Preparing metadata (pyproject.toml): started
+2026-11-17T13:43:56,600   Preparing metadata (pyproject.toml): finished with status 'done'
+2026-11-17T13:44:20,200   Building wheel for rankgrove (pyproject.toml): started
+2026-11-17T13:44:20,700   Building wheel for rankgrove (pyproject.toml): finished with status 'done'
+2026-11-17T13:44:25,000 Installing collected packages: rankgrove
+"""
+
+
+def test_the_parts_of_an_installation_are_read_from_the_log_of_pip():
+    parts = parts_of_installation(PIP_LOG)
+    assert parts == {"what the build needs": 32.5, "the build": pytest.approx(20.5)}
