@@ -79,8 +79,8 @@ class Recorder:
         sums: Whole = self._call("reduce_scatter", numbers.nbytes, numbers, bounds)
         return sums
 
-    def gather(self, message: bytes) -> list[bytes]:
-        messages: list[bytes] = self._call("gather", len(message), message)
+    def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
+        messages: list[bytes] = self._call("gather", len(message), message, lengths)
         return messages
 
     def _call(self, name: str, n_bytes: int, *arguments: Any) -> Any:
@@ -132,7 +132,7 @@ class Silent:
         nothing[:] = 0
         return nothing
 
-    def gather(self, message: bytes) -> list[bytes]:
+    def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
         return [message]
 
 

@@ -34,8 +34,8 @@ class Peers(Protocol):
     def max(self, values: NDArray[np.float64]) -> None:
         """Put in place of values the largest of each over all workers."""
 
-    def gather(self, message: bytes) -> list[bytes]:
-        """The messages of all workers, in the order of their ranks."""
+    def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
+        """The messages of all workers, in the order of their ranks; their lengths if known."""
 
 
 class Alone:
@@ -59,7 +59,7 @@ class Alone:
     def max(self, values: NDArray[np.float64]) -> None:
         """What it has is the largest."""
 
-    def gather(self, message: bytes) -> list[bytes]:
+    def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
         """Its own message."""
         return [message]
 

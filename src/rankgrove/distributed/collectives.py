@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.distributed.mesh import Mesh
-from rankgrove.distributed.wire import Header
+from rankgrove.distributed.wire import start_at
 
 MOST_DIRECT = 8
 # Up to so many bytes are sent as they are, in one step; more in two steps and fewer bytes.
@@ -106,50 +106,49 @@ class Reduction:
     def __init__(self, mesh: Mesh) -> None:
         self._mesh, self._scratch = mesh, Scratch()
 
-    def all(self, header: Header, combine: np.ufunc, array: Whole) -> None:
+    def all(self, start: bytes, combine: np.ufunc, array: Whole) -> None:
         """Put in place of the numbers what they come to over all workers, on every worker."""
         size = self._mesh.size
         if size > MOST_DIRECT:
-            Halving(self._mesh, header, combine, self._scratch).all(array)
+            Halving(self._mesh, start, combine, self._scratch).all(array)
         elif size == 2 or (size - 1) * array.nbytes <= SMALL:
-            self._whole_directly(header, combine, array)
+            self._whole_directly(start, combine, array)
         else:
             bounds = even_bounds(len(array), size)
             mine = _part(array, bounds, self._mesh.rank)
-            others = np.empty_like(mine)
-            self._scatter_directly(header, combine, array, bounds, others)
-            combine(mine, others, out=mine)
-            sends = dict.fromkeys(self._mesh.others, mine)
-            receives = {rank: _part(array, bounds, rank) for rank in self._mesh.others}
-            self._mesh.exchange(header._replace(step=1), sends, receives)
+            sums = np.empty_like(mine)
+            self._scatter_directly(start, combine, array, bounds, sums)
+            combine(mine, sums, out=mine)
+            others = self._mesh.others
+            theirs = [_part(array, bounds, rank) for rank in others]
+            self._mesh.exchange(start_at(start, 1), others, [mine] * len(others), theirs)
 
-    def scatter(self, header: Header, array: Whole, bounds: Sequence[int]) -> Whole:
+    def scatter(self, start: bytes, array: Whole, bounds: Sequence[int]) -> Whole:
         """What the part of this worker sums up to over all others; the rest is left undefined."""
         mine = _part(array, bounds, self._mesh.rank)
         if 1 < self._mesh.size <= MOST_DIRECT:
-            self._scatter_directly(header, np.add, array, bounds, mine)
+            self._scatter_directly(start, np.add, array, bounds, mine)
             return mine
         mine[:] = 0
         if self._mesh.size > 1:
-            Halving(self._mesh, header, np.add, self._scratch).scatter(array, bounds)
+            Halving(self._mesh, start, np.add, self._scratch).scatter(array, bounds)
         return mine
 
-    def _whole_directly(self, header: Header, combine: np.ufunc, array: Whole) -> None:
+    def _whole_directly(self, start: bytes, combine: np.ufunc, array: Whole) -> None:
         others = self._mesh.others
         received = self._scratch.take(len(others), len(array))
-        sends = dict.fromkeys(others, array)
-        self._mesh.exchange(header, sends, dict(zip(others, received, strict=True)))
+        self._mesh.exchange(start, others, [array] * len(others), received)
         for row in received:
             combine(array, row, out=array)
 
     def _scatter_directly(
-        self, header: Header, combine: np.ufunc, array: Whole, bounds: Sequence[int], out: Whole
+        self, start: bytes, combine: np.ufunc, array: Whole, bounds: Sequence[int], out: Whole
     ) -> None:
         """Send each worker its part, and combine what comes for this one."""
         others = self._mesh.others
         received = [out, *self._scratch.take(len(others) - 1, len(out))]
-        sends = {rank: _part(array, bounds, rank) for rank in others}
-        self._mesh.exchange(header, sends, dict(zip(others, received, strict=True)))
+        parts = [_part(array, bounds, rank) for rank in others]
+        self._mesh.exchange(start, others, parts, received)
         for row in received[1:]:
             combine(out, row, out=out)
 
@@ -157,8 +156,8 @@ class Reduction:
 class Halving:
     """One call that reduces an array by halving and doubling."""
 
-    def __init__(self, mesh: Mesh, header: Header, combine: np.ufunc, scratch: Scratch) -> None:
-        self._mesh, self._header, self._combine, self._scratch = mesh, header, combine, scratch
+    def __init__(self, mesh: Mesh, start: bytes, combine: np.ufunc, scratch: Scratch) -> None:
+        self._mesh, self._start, self._combine, self._scratch = mesh, start, combine, scratch
 
     def all(self, array: Whole) -> None:
         """Put in place of the numbers what they come to over all workers."""
@@ -218,8 +217,7 @@ class Halving:
         self._combine(kept, received, out=kept)
 
     def _step(self, step: int, partner: int, sent: Whole, received: Whole) -> None:
-        header = self._header._replace(step=step)
-        self._mesh.exchange(header, {partner: sent}, {partner: received})
+        self._mesh.exchange(start_at(self._start, step), (partner,), (sent,), (received,))
 
 
 class Scratch:

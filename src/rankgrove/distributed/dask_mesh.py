@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -27,14 +27,13 @@ from rankgrove.distributed.links import Numbers, ToldFailureError, bytes_of
 from rankgrove.distributed.mesh import Mesh, Waiting
 from rankgrove.distributed.wire import (
     HEADER_BYTES,
-    Header,
     Operation,
-    header_after,
+    pack_length,
+    step_of,
     unpack_header,
 )
 
 _HANDLER = "rankgrove_message"
-_NOTHING = memoryview(b"")
 # Seconds between looks at whether to go on.
 _LOOK = 0.2
 
@@ -115,24 +114,25 @@ class DaskMesh(Mesh):
 
     def exchange(
         self,
-        header: Header,
-        sends: Mapping[int, Numbers],
-        receives: Mapping[int, Numbers | None],
-    ) -> dict[int, bytes]:
+        start: bytes,
+        ranks: Sequence[int],
+        bodies: Iterable[Numbers],
+        targets: Iterable[Numbers | None],
+    ) -> list[Numbers]:
         """As that of `Mesh`."""
         processor = time.thread_time()
-        ranks = list({**sends, **receives})
         try:
             self._waiting.begin()
-            sent = {rank: self._send(rank, header, sends.get(rank, _NOTHING)) for rank in ranks}
-            messages = {}
-            for rank in ranks:
-                body = self._wait_for(rank, header, sent)
-                target = receives.get(rank, _NOTHING)
-                if target is None:
-                    messages[rank] = bytes(body)
-                else:
-                    self._put(rank, header, body, target)
+            sent = {
+                rank: self._send(rank, start, body)
+                for rank, body in zip(ranks, bodies, strict=True)
+            }
+            messages: list[Numbers] = []
+            for rank, target in zip(ranks, targets, strict=True):
+                body = self._wait_for(rank, start, sent)
+                if target is not None:
+                    self._put(rank, start, body, target)
+                messages.append(body)
             self._wait_until_sent(sent)
             return messages
         except BaseException as error:
@@ -143,8 +143,8 @@ class DaskMesh(Mesh):
         finally:
             self._traffic.processor_seconds += time.thread_time() - processor
 
-    def _send(self, rank: int, header: Header, body: Numbers) -> Future[None]:
-        message = header_after(header.start(), body.nbytes) + body.tobytes()
+    def _send(self, rank: int, start: bytes, body: Numbers) -> Future[None]:
+        message = start + pack_length(body.nbytes) + body.tobytes()
         self._traffic.bytes_sent += len(message)
         return self._post(rank, message)
 
@@ -153,7 +153,7 @@ class DaskMesh(Mesh):
         coroutine = call(run=self._run_name, sender=self.rank, message=message)
         return asyncio.run_coroutine_threadsafe(coroutine, self._worker.loop.asyncio_loop)
 
-    def _wait_for(self, rank: int, header: Header, sent: Mapping[int, Future[None]]) -> memoryview:
+    def _wait_for(self, rank: int, start: bytes, sent: Mapping[int, Future[None]]) -> memoryview:
         """The body of the next message of a worker."""
         before = time.perf_counter()
         while (message := self._inbox.take(rank)) is None:
@@ -165,18 +165,19 @@ class DaskMesh(Mesh):
         if got is None:
             words = f"{worker_at(rank, place)} has sent bytes that are no message."
             raise StrangeBytesError(words, rank, place)
-        if got[:4] != header[:4]:
+        step = step_of(start)
+        if got[:4] != step[:4]:
             raise LostStepError(
                 f"{worker_at(rank, place)} has lost step: it is at {got}, this worker is at "
-                f"{header}.", rank, place,
+                f"{step}.", rank, place,
             )  # fmt: skip
         return memoryview(message)[HEADER_BYTES:]
 
-    def _put(self, rank: int, header: Header, body: memoryview, target: Numbers) -> None:
+    def _put(self, rank: int, start: bytes, body: memoryview, target: Numbers) -> None:
         if len(body) != target.nbytes:
-            place = self.addresses[rank]
+            step, place = step_of(start), self.addresses[rank]
             raise WrongLengthError(
-                f"{worker_at(rank, place)} must send {target.nbytes} bytes in {header}. Got "
+                f"{worker_at(rank, place)} must send {target.nbytes} bytes in {step}. Got "
                 f"{len(body)}: pass arrays of the same length on all workers.", rank, place,
             )  # fmt: skip
         if len(body):

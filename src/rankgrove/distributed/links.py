@@ -25,15 +25,16 @@ from rankgrove.distributed.failures import (
 from rankgrove.distributed.wire import (
     HEADER_BYTES,
     LONGEST_FAILURE,
-    Header,
     Operation,
-    header_after,
-    length_after,
+    pack_length,
     read_failure,
+    step_of,
     unpack_header,
 )
 
 BLOCKED = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+# What a step may wait for, as `select.poll` has it: bytes that come, room for those that go.
+COME, GO = 1, 4
 # A body whose length only its sender knows may be this long.
 _LONGEST_BODY = 1 << 34
 # Where pieces cannot be sent together, a body up to here is copied behind its header.
@@ -72,8 +73,6 @@ class Link:
         Whether the message of this step is here; `message` is its body.
     left
         Whether the other side has said goodbye.
-    watched
-        What a selector waits for on the connection for numbers.
     """
 
     def __init__(
@@ -86,45 +85,47 @@ class Link:
     ) -> None:
         self.rank, self.address, self.silence = rank, address, silence
         self.numbers, self.words = numbers, words
-        self.watched = 0
         self.bytes_sent = self.bytes_received = 0
         self.unsent: list[memoryview] = []
         self.received, self.left = True, False
         self.message: Numbers | None = None
-        self._expected, self._start = Header(0, 0, 0, 0, 0), b""
+        self._start, self._expected = b"", b""
         self._header = bytearray(HEADER_BYTES)
         self._header_view = memoryview(self._header)
         self._filled, self._end = 0, 0
         self._heard = bytearray()
         self._by_pieces = isinstance(numbers, ssl.SSLSocket) or not hasattr(numbers, "sendmsg")
+        self._send_pieces = self._send_first if self._by_pieces else numbers.sendmsg
         for connection in (numbers, words):
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         watch_over(words, silence)
 
     @property
-    def done(self) -> bool:
-        """Whether the step is over: all is sent, and the message is here."""
-        return self.received and not self.unsent
+    def awaited(self) -> int:
+        """What the step waits for; 0 if it is over: all is sent, and the message is here."""
+        return (0 if self.received else COME) | (GO if self.unsent else 0)
 
-    def start(self, header: Header, start: bytes, body: Numbers, target: Numbers | None) -> None:
+    def start(self, start: bytes, body: Numbers, target: Numbers | None) -> None:
         """Begin a step: send a body, and say where what comes goes; None if its length is unknown.
 
-        `start` is that of the header, in which the length is filled in.
+        `start` is that of the headers of the step.
         """
-        self._expected, self._start = header, start
-        self.message, self.received, self._filled, self._end = target, False, 0, 0
+        self._start, self.message, self.received, self._filled = start, target, False, 0
         if self.left:
             raise self._ended()
-        length = body.nbytes
-        whole: list[Any] = [header_after(start, length), body]
-        count = 0
-        if not self._by_pieces:
-            # Mostly the kernel takes all of it: then no view of the rest has to be made.
-            count = self._send(whole)
-        elif length <= _COPIED:
-            whole = [whole[0] + body.tobytes()]
-        if count < HEADER_BYTES + length:
+        header = start + pack_length(body.nbytes)
+        whole: list[Any] = [header, body]
+        if target is None:
+            self._expected, self._end = start, HEADER_BYTES
+        else:
+            length = target.nbytes
+            self._expected, self._end = start + pack_length(length), HEADER_BYTES + length
+        if self._by_pieces and body.nbytes <= _COPIED:
+            whole = [header + body.tobytes()]
+        # Mostly the kernel takes all of it: then no view of the rest has to be made.
+        count = self._send(whole)
+        if count < HEADER_BYTES + body.nbytes:
             self.unsent = [bytes_of(each) for each in whole if len(each)]
             self._forget(count)
             self.push()
@@ -132,16 +133,17 @@ class Link:
     def _send(self, message: list[Any]) -> int:
         """Send of some pieces what the kernel takes: how many bytes."""
         try:
-            if self._by_pieces:
-                count = self.numbers.send(message[0])
-            else:
-                count = self.numbers.sendmsg(message)
+            count = self._send_pieces(message)
         except BLOCKED:
             return 0
         except OSError as error:
             raise self._broken(error) from None
         self.bytes_sent += count
         return count
+
+    def _send_first(self, message: list[Any]) -> int:
+        """Send of the first piece what the kernel takes, where not all can be sent together."""
+        return self.numbers.send(message[0])
 
     def _forget(self, count: int) -> None:
         """Take bytes that are sent from what is unsent."""
@@ -159,21 +161,22 @@ class Link:
     def pull(self) -> None:
         """Read on in the message of this step."""
         while not self.received:
-            body: Any = self.message
+            filled, body = self._filled, self.message
             try:
-                if self._filled or body is None or self._by_pieces:
+                if filled or body is None or self._by_pieces:
                     count = self._receive()
                 else:
                     # Mostly all of it is here.
-                    count = self.numbers.recvmsg_into((self._header_view, body))[0]
+                    pieces: Any = (self._header_view, body)
+                    count = self.numbers.recvmsg_into(pieces)[0]
             except BLOCKED:
                 return
             except OSError as error:
                 raise self._broken(error) from None
             if count == 0:
                 raise self._broken(None)
-            self._filled += count
-            if self._end == 0 and self._filled >= HEADER_BYTES:
+            self._filled = filled + count
+            if filled < HEADER_BYTES <= self._filled and self._header != self._expected:
                 self._read_header()
             if self._filled == self._end:
                 self.received = True
@@ -213,20 +216,26 @@ class Link:
         return self.numbers.recv_into(bytes_of(self.message)[at - HEADER_BYTES :])
 
     def _read_header(self) -> None:
-        length = length_after(self._start, self._header)
-        if length is None:
-            raise self._out_of_step()
-        if self.message is None:
-            if length > _LONGEST_BODY:
-                raise self._strange()
-            self.message = memoryview(bytearray(length))
-        elif length != self.message.nbytes:
+        """Take note of the length of a body, which only its sender knows; no other is taken."""
+        header = unpack_header(self._header)
+        if header is None:
+            raise self._strange()
+        step = step_of(self._start)
+        if header[:4] != step[:4]:
+            raise LostStepError(
+                f"{worker_at(self.rank, self.address)} has lost step: it is at {header}, this "
+                f"worker is at {step}.", self.rank, self.address,
+            )  # fmt: skip
+        if self.message is not None:
             raise WrongLengthError(
                 f"{worker_at(self.rank, self.address)} must send {self.message.nbytes} bytes in "
-                f"{self._expected}. Got {length}: pass arrays of the same length on all workers.",
-                self.rank, self.address,
+                f"{step}. Got {header.length}: pass arrays of the same length on all "
+                "workers.", self.rank, self.address,
             )  # fmt: skip
-        self._end = HEADER_BYTES + length
+        if header.length > _LONGEST_BODY:
+            raise self._strange()
+        self.message = memoryview(bytearray(header.length))
+        self._end = HEADER_BYTES + header.length
 
     def _understand(self) -> None:
         while len(self._heard) >= HEADER_BYTES:
@@ -254,19 +263,10 @@ class Link:
             self.hear()
         return self._ended() if self.left else self._gone(error)
 
-    def _out_of_step(self) -> WorkersError:
-        header = unpack_header(self._header)
-        if header is None:
-            return self._strange()
-        return LostStepError(
-            f"{worker_at(self.rank, self.address)} has lost step: it is at {header}, this worker "
-            f"is at {self._expected}.", self.rank, self.address,
-        )  # fmt: skip
-
     def _ended(self) -> LostStepError:
         return LostStepError(
             f"{worker_at(self.rank, self.address)} has lost step: it has ended its work, this "
-            f"worker is at {self._expected}.", self.rank, self.address,
+            f"worker is at {step_of(self._start)}.", self.rank, self.address,
         )  # fmt: skip
 
     def _strange(self) -> StrangeBytesError:

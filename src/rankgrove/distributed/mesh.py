@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import selectors
+import select
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rankgrove.distributed.failures import (
     DisconnectedError,
@@ -16,17 +17,17 @@ from rankgrove.distributed.failures import (
     WorkersError,
     worker_at,
 )
-from rankgrove.distributed.links import Link, Numbers, ToldFailureError
+from rankgrove.distributed.links import COME, GO, Link, Numbers, ToldFailureError
 from rankgrove.distributed.wire import (
-    Header,
     NumberType,
     Operation,
     failure_message,
     goodbye_message,
+    start_of,
 )
 
-_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-_NOTHING = memoryview(bytearray())
+# A message without a body, or where one goes.
+NOTHING = memoryview(bytearray())
 # Seconds after which the stop flag is looked at, and after which a line says who is waited for.
 _LOOK = 1.0
 _LINE = 30.0
@@ -94,6 +95,24 @@ def _some_of(workers: Iterable[tuple[int, str]]) -> str:
     return words if len(every) <= 3 else f"{words} and {len(every) - 3} others"
 
 
+class _Poll:
+    """What Python's `select.poll` does, where there is none."""
+
+    def __init__(self) -> None:
+        self._masks: dict[int, int] = {}
+
+    def register(self, descriptor: int, mask: int) -> None:
+        self._masks[descriptor] = mask
+
+    def unregister(self, descriptor: int) -> None:
+        del self._masks[descriptor]
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        wanted = [[each for each, mask in self._masks.items() if mask & bit] for bit in (COME, GO)]
+        ready = select.select(*wanted, [], milliseconds / 1000)
+        return [(each, COME | GO) for each in {*ready[0], *ready[1]}]
+
+
 class Mesh:
     """The connections of one worker to all others, used by one thread at a time."""
 
@@ -107,9 +126,10 @@ class Mesh:
         self.closed = False
         self._links = {link.rank: link for link in links}
         self._waiting = waiting
-        self._selector = selectors.DefaultSelector()
-        for link in links:
-            self._selector.register(link.words, _READ, (link, True))
+        self._poll: Any = select.poll() if hasattr(select, "poll") else _Poll()
+        self._talking = {link.words.fileno(): link for link in links}
+        for descriptor in self._talking:
+            self._poll.register(descriptor, COME)
 
     @property
     def traffic(self) -> Traffic:
@@ -118,54 +138,53 @@ class Mesh:
         self._traffic.bytes_received = sum(link.bytes_received for link in self._links.values())
         return self._traffic
 
-    def begin(self, operation: Operation, number_type: NumberType) -> Header:
-        """The header that all messages of a new call have, but for their step and length."""
+    def begin(self, operation: Operation, number_type: NumberType) -> bytes:
+        """How the headers of all messages of a new call begin, in its first step."""
         if self.closed or self.failure is not None:
             reason = f" after a failure: {self.failure}" if self.failure is not None else "."
             raise DisconnectedError(f"worker {self.rank} is no longer connected{reason}")
         self._traffic.exchanges += 1
-        return Header(operation, number_type, 0, self._traffic.exchanges, 0)
+        return start_of(operation, number_type, self._traffic.exchanges)
 
     def exchange(
         self,
-        header: Header,
-        sends: Mapping[int, Numbers],
-        receives: Mapping[int, Numbers | None],
-    ) -> dict[int, bytes]:
-        """One step: send to some workers, receive from some.
+        start: bytes,
+        ranks: Sequence[int],
+        bodies: Iterable[Numbers],
+        targets: Iterable[Numbers | None],
+    ) -> list[Numbers]:
+        """One step: send a message to some workers, and receive one of each.
 
         Every message has one in the other direction, which is empty where nothing is asked for:
         so a worker is never more than a step ahead of one that it talks with.
 
         Parameters
         ----------
-        sends
-            The numbers or bytes for each worker.
-        receives
-            Where those of each worker go; None if only the other side knows how many.
+        start
+            How the headers of the step begin.
+        ranks
+            Those of the workers.
+        bodies
+            The numbers or bytes for each of them.
+        targets
+            Where those of each go; None if only the other side knows how many.
 
         Returns
         -------
-        dict
-            The messages that have no place in `receives`.
+        list
+            What has come from each.
         """
         processor = time.thread_time()
         try:
-            start = header.start()
-            links = [self._links[rank] for rank in {**sends, **receives}]
-            for link in links:
-                target = receives.get(link.rank, _NOTHING)
-                link.start(header, start, sends.get(link.rank, _NOTHING), target)
+            links = [self._links[rank] for rank in ranks]
+            for link, body, target in zip(links, bodies, targets, strict=True):
+                link.start(start, body, target)
             for link in links:
                 # Often the message is here already; then nobody has to wait.
                 link.pull()
-            if unfinished := [link for link in links if not link.done]:
+            if unfinished := [link for link in links if not link.received or link.unsent]:
                 self._finish(unfinished)
-            return {
-                rank: bytes(self._links[rank].message or b"")
-                for rank, target in receives.items()
-                if target is None
-            }
+            return [link.message for link in links]
         except BaseException as error:
             failure = self.fail(error)
             if failure is error:
@@ -201,55 +220,47 @@ class Mesh:
         self.closed = True
         if self.failure is None:
             self._say(goodbye_message(self._traffic.exchanges))
-        self._selector.close()
         for link in self._links.values():
             link.close()
 
     def _finish(self, links: list[Link]) -> None:
-        """Go on with links as the kernel lets them, until all are done."""
-        for link in links:
-            self._watch(link, is_early=False)
+        """Go on with links as the kernel lets them, until all are done.
+
+        A message of the next step may come early. It is left where it is: a link that is done is
+        not looked at until then.
+        """
+        poll, unfinished = self._poll, {link.numbers.fileno(): link for link in links}
+        for descriptor, link in unfinished.items():
+            poll.register(descriptor, link.awaited)
         before = time.perf_counter()
         self._waiting.begin(before)
-        while links:
-            events = self._selector.select(_LOOK)
+        while unfinished:
+            events = poll.poll(1000 * _LOOK)
             now = time.perf_counter()
             self._traffic.seconds_waiting += now - before
-            for key, mask in events:
-                link, is_words = key.data
-                if not is_words:
-                    self._go_on(link, is_early=link.received and mask & _READ != 0)
+            for descriptor, _ in events:
+                if (link := unfinished.get(descriptor)) is None:
                     continue
-                link.hear()
-                if link.left:
-                    self._selector.unregister(link.words)
-            links = [link for link in links if not link.done]
+                link.pull()
+                link.push()
+                if awaited := link.awaited:
+                    poll.register(descriptor, awaited)
+                else:
+                    poll.unregister(descriptor)
+                    del unfinished[descriptor]
+            # Words come after the numbers that they are about.
+            for descriptor, _ in events:
+                if descriptor in self._talking:
+                    self._hear(self._talking[descriptor])
             before = time.perf_counter()
-            if links and before >= self._waiting.next_look:
-                self._waiting.look((link.rank, link.address) for link in links)
+            if unfinished and before >= self._waiting.next_look:
+                self._waiting.look((link.rank, link.address) for link in unfinished.values())
 
-    def _go_on(self, link: Link, *, is_early: bool) -> None:
-        link.pull()
-        link.push()
-        self._watch(link, is_early=is_early)
-
-    def _watch(self, link: Link, *, is_early: bool) -> None:
-        """Wait for what the link can go on with.
-
-        A message of the next step that comes early is left where it is: the link is not watched
-        until that step.
-        """
-        may_read = not link.received or (link.watched & _READ and not is_early)
-        mask = (_READ if may_read else 0) | (_WRITE if link.unsent else 0)
-        if mask == link.watched:
-            return
-        if not link.watched:
-            self._selector.register(link.numbers, mask, (link, False))
-        elif not mask:
-            self._selector.unregister(link.numbers)
-        else:
-            self._selector.modify(link.numbers, mask, (link, False))
-        link.watched = mask
+    def _hear(self, link: Link) -> None:
+        """Take note of the words of a worker."""
+        link.hear()
+        if link.left:
+            self._poll.unregister(link.words.fileno())
 
     def _error_of(self, told: ToldFailureError) -> WorkersError:
         rank = told.origin if told.lost is None else told.lost

@@ -20,8 +20,9 @@ from rankgrove.distributed.collectives import (
     max_keys,
     values_of_keys,
 )
-from rankgrove.distributed.mesh import Mesh, Traffic
-from rankgrove.distributed.wire import Header, NumberType, Operation
+from rankgrove.distributed.links import Numbers
+from rankgrove.distributed.mesh import NOTHING, Mesh, Traffic
+from rankgrove.distributed.wire import NumberType, Operation, start_at
 from rankgrove.errors import refusal
 
 _BLOCK = struct.Struct("<IQ")
@@ -77,8 +78,8 @@ class SocketPeers:
         """Put in place of values the largest of each over all workers; NaN is larger than all."""
         floats = _flat("values", values, np.float64)
         keys = max_keys(floats)
-        header = self._mesh.begin(Operation.MAX, NumberType.FLOAT64)
-        self._reduction.all(header, np.maximum, keys)
+        start = self._mesh.begin(Operation.MAX, NumberType.FLOAT64)
+        self._reduction.all(start, np.maximum, keys)
         floats[:] = values_of_keys(keys)
 
     def bitwise_or(self, numbers: NDArray[np.int64]) -> None:
@@ -113,21 +114,28 @@ class SocketPeers:
             raise refusal(
                 "bounds", f"be {self.size + 1} rising places from 0 to {len(whole)}", edges
             )
-        header = self._mesh.begin(Operation.REDUCE_SCATTER, NumberType.INT64)
+        start = self._mesh.begin(Operation.REDUCE_SCATTER, NumberType.INT64)
         work = whole.astype(_SENT, copy=False)
-        return self._reduction.scatter(header, work, edges).astype(np.int64, copy=False)
+        return self._reduction.scatter(start, work, edges).astype(np.int64, copy=False)
 
-    def gather(self, message: bytes) -> list[bytes]:
-        """The messages of all workers, in the order of their ranks."""
-        header = self._mesh.begin(Operation.GATHER, NumberType.BYTES)
-        others = self._mesh.others
-        messages = {self.rank: bytes(message)}
+    def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
+        """The messages of all workers, in the order of their ranks.
+
+        Their lengths, if all workers know those of all, spare a worker to ask for each twice.
+        """
+        start = self._mesh.begin(Operation.GATHER, NumberType.BYTES)
         if self.size > MOST_DIRECT:
-            self._gather_by_doubling(header, messages)
-        elif others:
-            sends = dict.fromkeys(others, memoryview(messages[self.rank]))
-            messages |= self._mesh.exchange(header, sends, dict.fromkeys(others))
-        return [messages[rank] for rank in range(self.size)]
+            messages = {self.rank: bytes(message)}
+            self._gather_by_doubling(start, messages)
+            return [messages[rank] for rank in range(self.size)]
+        others = self._mesh.others
+        targets: list[Numbers | None] = [None] * len(others)
+        if lengths is not None:
+            targets = [memoryview(bytearray(lengths[rank])) for rank in others]
+        bodies = [memoryview(message)] * len(others)
+        every = [bytes(each) for each in self._mesh.exchange(start, others, bodies, targets)]
+        every.insert(self.rank, bytes(message))
+        return every
 
     def broadcast(self, message: bytes | None, root: int) -> bytes:
         """The message of one worker, on all workers; the others pass None."""
@@ -135,7 +143,7 @@ class SocketPeers:
             raise refusal("root", f"be a rank from 0 to {self.size - 1}", root)
         if self.rank == root and message is None:
             raise refusal("message", "be bytes on the worker that sends it", message)
-        header = self._mesh.begin(Operation.BROADCAST, NumberType.BYTES)
+        start = self._mesh.begin(Operation.BROADCAST, NumberType.BYTES)
         # A tree in which a worker's distance from the root says who its parent is: the distance
         # without its lowest bit.
         distance = (self.rank - root) % self.size
@@ -143,13 +151,14 @@ class SocketPeers:
         received = bytes(message or b"")
         if distance:
             parent = (distance - lowest + root) % self.size
-            received = self._mesh.exchange(header, {}, {parent: None})[parent]
+            received = bytes(self._mesh.exchange(start, (parent,), (NOTHING,), (None,))[0])
         children = []
         while lowest := lowest >> 1:
             if distance + lowest < self.size:
                 children.append((distance + lowest + root) % self.size)
         if children:
-            self._mesh.exchange(header, dict.fromkeys(children, memoryview(received)), {})
+            n = len(children)
+            self._mesh.exchange(start, children, [memoryview(received)] * n, [NOTHING] * n)
         return received
 
     def abort(self, message: str) -> None:
@@ -175,21 +184,21 @@ class SocketPeers:
         if work is not whole:
             whole[:] = work
 
-    def _gather_by_doubling(self, header: Header, messages: dict[int, bytes]) -> None:
+    def _gather_by_doubling(self, start: bytes, messages: dict[int, bytes]) -> None:
         folding = Folding(self.rank, self.size)
         if folding.is_pair:
             give = folding.is_folded
-            self._swap(header, FOLD_IN, folding.neighbour, messages if give else {}, messages)
+            self._swap(start, FOLD_IN, folding.neighbour, messages if give else {}, messages)
         if not folding.is_folded:
             for step, partner in enumerate(folding.partners()):
-                self._swap(header, DOUBLING + step, partner, messages, messages)
+                self._swap(start, DOUBLING + step, partner, messages, messages)
         if folding.is_pair:
             give = not folding.is_folded
-            self._swap(header, FOLD_OUT, folding.neighbour, messages if give else {}, messages)
+            self._swap(start, FOLD_OUT, folding.neighbour, messages if give else {}, messages)
 
     def _swap(
         self,
-        header: Header,
+        start: bytes,
         step: int,
         partner: int,
         sent: dict[int, bytes],
@@ -197,8 +206,9 @@ class SocketPeers:
     ) -> None:
         """Send messages of several workers, and add to them those that come."""
         body = memoryview(pack_blocks(sent))
-        received = self._mesh.exchange(header._replace(step=step), {partner: body}, {partner: None})
-        messages |= unpack_blocks(received[partner])
+        start = start_at(start, step)
+        (received,) = self._mesh.exchange(start, (partner,), (body,), (None,))
+        messages |= unpack_blocks(bytes(received))
 
 
 def pack_blocks(messages: dict[int, bytes]) -> bytes:

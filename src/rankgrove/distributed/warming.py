@@ -41,7 +41,7 @@ class _Mirror:
     def max(self, values: NDArray[np.float64]) -> None:
         """It has nothing larger."""
 
-    def gather(self, message: bytes) -> list[bytes]:
+    def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
         """It says the same."""
         return [message, message]
 

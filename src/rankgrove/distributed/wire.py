@@ -26,6 +26,7 @@ from typing import NamedTuple
 MAGIC = b"RGW1"
 _START = struct.Struct("<4sBBHQ")
 _LENGTH = struct.Struct("<Q")
+pack_length = _LENGTH.pack
 HEADER_BYTES = _START.size + _LENGTH.size
 # The words of a failure are cut here; longer ones would be no words.
 LONGEST_FAILURE = 1 << 12
@@ -62,13 +63,9 @@ class Header(NamedTuple):
     call: int
     length: int
 
-    def start(self) -> bytes:
-        """All of the header as it is sent, but for the length."""
-        return _START.pack(MAGIC, self[0], self[1], self[2], self[3])
-
     def pack(self) -> bytes:
         """The header as it is sent."""
-        return self.start() + _LENGTH.pack(self.length)
+        return _START.pack(MAGIC, *self[:4]) + pack_length(self.length)
 
     def __str__(self) -> str:
         names = {member.value: member.name.lower() for member in Operation}
@@ -84,17 +81,20 @@ def unpack_header(raw: bytes | bytearray) -> Header | None:
     return Header(*fields, *_LENGTH.unpack_from(raw, _START.size)) if magic == MAGIC else None
 
 
-def length_after(start: bytes, raw: bytearray) -> int | None:
-    """The length in a header that begins in some way; None if it begins in another."""
-    if not raw.startswith(start):
-        return None
-    length: int = _LENGTH.unpack_from(raw, _START.size)[0]
-    return length
+def step_of(start: bytes) -> Header:
+    """The header that begins in some way, without a length."""
+    return Header(*_START.unpack(start)[1:], 0)
 
 
-def header_after(start: bytes, length: int) -> bytes:
-    """A whole header, from its start and the length of the body."""
-    return start + _LENGTH.pack(length)
+def start_of(operation: Operation, number_type: NumberType, call: int) -> bytes:
+    """How the headers of a call begin, in its first step; behind it stands the length."""
+    return _START.pack(MAGIC, operation, number_type, 0, call)
+
+
+def start_at(start: bytes, step: int) -> bytes:
+    """How the headers of another step of the same call begin."""
+    magic, operation, number_type, _, call = _START.unpack(start)
+    return _START.pack(magic, operation, number_type, step, call)
 
 
 def failure_message(origin: int, lost: int | None, words: str) -> bytes:

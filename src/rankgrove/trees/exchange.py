@@ -13,6 +13,7 @@ bytes or so. `docs/distributed.md` says how many bytes that makes.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -239,6 +240,7 @@ class Exchange:
         shared = peers.size > 1 and n_blocks > 1 and n_bytes >= LEAST_SHARED_BYTES
         n_parts = peers.size if shared else 1
         self._block_bounds = n_blocks * np.arange(n_parts + 1, dtype=np.int64) // n_parts
+        self._owners = [first < end for first, end in pairwise(self._block_bounds.tolist())]
         part = peers.rank if shared else 0
         self._blocks = (self._block_bounds[part], self._block_bounds[part + 1])
         self.pending = Pending(
@@ -305,6 +307,7 @@ class Exchange:
         message = np.empty(CUT_WORDS * n_cuts + n_totals, dtype=np.int64)
         layout = (self._layout.features, self._layout.n_bins)
         _pack_cuts(self._searched, *layout, self._by_level, first, end, message)
-        everybodys = self._peers.gather(message.tobytes() if first < end else b"")
+        lengths = [message.nbytes * owns_blocks for owns_blocks in self._owners]
+        everybodys = self._peers.gather(message.tobytes() if first < end else b"", lengths)
         words = np.frombuffer(b"".join(everybodys), dtype=np.int64).reshape(-1, len(message))
         _take_cuts(self._searched, n_cuts, words, self.pending.left_totals)
