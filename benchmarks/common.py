@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.metadata
 import json
@@ -83,8 +84,9 @@ def machine(packages: Iterable[str]) -> str:
     )
 
 
+@functools.cache
 def commit() -> str:
-    """The commit that was measured, with a mark if the tree had changes."""
+    """The commit that was measured, with a mark if the tree had changes when it was asked first."""
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=10"],

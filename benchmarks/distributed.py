@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import KeptLines, limit_threads, report, table
+from benchmarks.common import KeptLines, commit, limit_threads, report, table
 
 limit_threads()
 
@@ -88,7 +88,8 @@ def point_of(results: Sequence[Record], algorithm: str, size: int) -> Record:
     )
     n_trees = len(first["trees"])
     by_call = 0
-    for number in range(n_trees):
+    # Workers that say nothing grow each its own tree.
+    for number in range(n_trees if size > 1 else 0):
         every = [result["trees"][number]["calls"] for result in results]
         calls = [(own[0][0], [call[1][0] for call in own]) for own in zip(*every, strict=True)]
         by_call += bytes_of(calls, size)
@@ -114,12 +115,10 @@ def point_of(results: Sequence[Record], algorithm: str, size: int) -> Record:
     }  # fmt: skip
 
 
-def better_of(old: Record | None, new: Record) -> Record:
-    """Of two measurements of one point the least of each time."""
-    if old is None:
-        return new
+def best_of(rounds: Sequence[Record]) -> Record:
+    """Of all measurements of one point the least of each time."""
     times = ("processor", "median", "wall", "communication", "sockets")
-    return {**new, **{name: min(old[name], new[name]) for name in times}}
+    return {**rounds[-1], **{name: least(rounds, name) for name in times}}
 
 
 class Peer:
@@ -206,7 +205,7 @@ class Study:
         }
         self.rows = (2_000, 4_000, 6_000, 8_000) if quick else ROWS
         self.many_rows = (1_000, 2_000) if quick else MANY_ROWS
-        self.trees, self.rounds = (2, 1) if quick else (10, 1)
+        self.trees, self.rounds = (2, 1) if quick else (4, 4)
         self.peer_trees = (2, 4) if quick else (3, 13)
         self.cluster: Cluster | None = None
 
@@ -221,46 +220,42 @@ class Study:
             print(kind, key, value, file=sys.stderr, flush=True)
         return self.records[kind, key]
 
+    def rounds_of(self, kind: str, key: str, measure: Callable[[Cluster], Any]) -> list[Any]:
+        """The records of all rounds so far, the last one measured now if it is not there."""
+        return [self.measured(kind, f"{key}; {number}", measure) for number in range(self.rounds)]
+
     def point(self, algorithm: str, size: int, rows: int) -> Record:
         """Training with some workers, with so many rows on each."""
-        best: Record | None = None
         data = (rows, N_FEATURES, self.rows[-1])
-        for number in range(self.rounds):
-            best = better_of(best, self.measured(
-                "point", f"{algorithm}; {size}; {rows}; {number}",
-                lambda cluster: point_of(
-                    cluster.run(size, tasks.train, data, ALGORITHMS[algorithm], self.trees),
-                    algorithm, size,
-                ),
-            ))  # fmt: skip
-        return best or {}
 
-    def silent(self, algorithm: str, size: int, rows: int, n_features: int) -> Record:
-        """Training as one of workers that say nothing, or alone."""
-        best: Record | None = None
+        def measure(cluster: Cluster) -> Record:
+            results = cluster.run(size, tasks.train, data, ALGORITHMS[algorithm], self.trees)
+            return point_of(results, algorithm, size)
+
+        return best_of(self.rounds_of("point", f"{algorithm}; {size}; {rows}", measure))
+
+    def silent(
+        self, algorithm: str, size: int, rows: int, n_features: int = N_FEATURES, beside: int = 1
+    ) -> Record:
+        """Training as one of workers that say nothing, or alone, in some processes at once."""
         most = self.rows[-1] if n_features == N_FEATURES else self.many_rows[-1]
-        data = (rows, n_features, most)
-        for number in range(self.rounds):
-            best = better_of(best, self.measured(
-                "silent", f"{algorithm}; {size}; {rows}; {n_features}; {number}",
-                lambda cluster: point_of(
-                    cluster.each(1, lambda _: (
-                        tasks.train_silently, size, data, ALGORITHMS[algorithm], self.trees
-                    )),
-                    algorithm, 1,
-                ),
-            ))  # fmt: skip
-        return best or {}
+        arguments = (size, (rows, n_features, most), ALGORITHMS[algorithm], self.trees)
+
+        def measure(cluster: Cluster) -> Record:
+            return point_of(cluster.run(beside, tasks.train_silently, *arguments), algorithm, 1)
+
+        key = f"{algorithm}; {size}; {rows}; {n_features}; {beside}"
+        return best_of(self.rounds_of("silent", key, measure))
 
     def calls(self, size: int) -> dict[str, float]:
         """Seconds of a small gather and of a reduce-scatter of 2 MiB, means over workers."""
 
         def measure(cluster: Cluster) -> dict[str, float]:
-            times = cluster.run(size, tasks.measure_calls, LARGE_BYTES, 300)
+            times = cluster.run(size, tasks.measure_calls, LARGE_BYTES, 100)
             return {name: statistics.mean(each[name] for each in times) for name in times[0]}
 
-        result: dict[str, float] = self.measured("calls", str(size), measure)
-        return result
+        rounds = self.rounds_of("calls", str(size), measure)
+        return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
 
     def peer(self, name: str, size: int, rows: int) -> float:
         data = (rows, N_FEATURES, self.rows[-1])
@@ -268,21 +263,27 @@ class Study:
         return float(self.measured("peer", f"{name}; {size}; {rows}", measure))
 
     def measure_all(self) -> None:
-        for algorithm in ALGORITHMS:
-            for rows in self.rows:
-                for size in SIZES:
-                    self.point(algorithm, size, rows)
-            for size in (1, *SILENT_SIZES):
-                self.silent(algorithm, size, self.rows[0], N_FEATURES)
-        for size in SIZES[1:]:
-            self.calls(size)
+        """Measure everything once in each round, so that a noisy moment strikes no point alone."""
+        wanted = self.rounds
+        for self.rounds in range(1, wanted + 1):
+            for algorithm in ALGORITHMS:
+                for rows in self.rows:
+                    for size in SIZES:
+                        self.point(algorithm, size, rows)
+                        self.silent(algorithm, size, rows, beside=size)
+                for size in SILENT_SIZES:
+                    self.silent(algorithm, size, self.rows[0])
+            for size in SIZES[1:]:
+                self.calls(size)
         for name in PEERS:
             for size in SIZES:
                 self.peer(name, size, self.rows[-2])
-        for algorithm in ALGORITHMS:
-            for rows in self.many_rows:
-                self.silent(algorithm, 1, rows, MANY_FEATURES)
-            self.silent(algorithm, SILENT_SIZES[-1], self.many_rows[0], MANY_FEATURES)
+        # Last, as workers keep the rows of one number of features only.
+        for self.rounds in range(1, wanted + 1):
+            for algorithm in ALGORITHMS:
+                for rows in self.many_rows:
+                    self.silent(algorithm, 1, rows, MANY_FEATURES)
+                self.silent(algorithm, SILENT_SIZES[-1], self.many_rows[0], MANY_FEATURES)
 
     def close(self) -> None:
         if self.cluster is not None:
@@ -382,7 +383,8 @@ def section(study: Study) -> str:
         "Worker processes of Dask on one machine, one thread each, "
         f"{N_FEATURES} features. Every worker has a partition of its own, so W workers have W "
         "times the rows. Times are processor time of a worker, the least of "
-        f"{study.rounds * study.trees} trees: {os.cpu_count()} CPUs are shared by all workers and "
+        f"{study.rounds * study.trees} trees in {study.rounds} rounds, in each of which every "
+        f"point is measured: {os.cpu_count()} CPUs are shared by all workers and "
         f"by other programs (the load at the end was {load:.1f}), so wall time would say nothing. "
         "Communication is all that is done for other workers: packing, sending, waiting in the "
         "processor, adding and unpacking. The bytes of a full tree are less than those sent where "
@@ -409,6 +411,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from benchmarks.cost_of_workers import page, write_page
 
+    commit()  # before files of it are written
     study = Study(arguments.keep, arguments.quick)
     study.rounds = arguments.rounds or study.rounds
     try:
@@ -418,7 +421,6 @@ def main() -> None:
             print(body)
             print(page(study))
         else:
-            # The page first: it names the commit, and the report changes a file of it.
             write_page(study)
             report("distributed", "Cost of workers", COMMAND, PACKAGES, body)
     finally:

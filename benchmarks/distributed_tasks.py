@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,23 +148,31 @@ def shard_of(data: Dataset, peers: Peers, *, alone: bool = False) -> Shard:
     return Shard(data.offsets, numbers, places, int(n_queries.sum()), int(n_rows.sum()), peers)
 
 
-def grow_trees(data: Dataset, peers: Any, parameters: dict[str, Any], trees: int) -> dict[str, Any]:
+def grow_trees(
+    data: Dataset,
+    peers: Any,
+    parameters: dict[str, Any],
+    trees: int,
+    begin: Callable[[], None] | None = None,
+) -> dict[str, Any]:
     """Train on the rows of this worker: for each tree its processor and wall time, and its calls.
 
-    The bytes sent are those of all trees after the first ones.
+    The bytes sent are those of all trees after the first ones. Processes that train beside each
+    other `begin` their clocks together, and train one tree more, so that none is alone at the end.
     """
     recorder = Recorder(peers)
     shard = shard_of(data, recorder, alone=isinstance(peers, Silent))
     own = Dataset(data.features, data.labels, data.offsets, data.query_ids, shard=shard)
-    trainer = start_trees(
-        own, {}, Parameters(n_estimators=trees + WARM_UP, **parameters), n_jobs=1
-    ).trainer
+    n_trees = WARM_UP + trees + (begin is not None)
+    trainer = start_trees(own, {}, Parameters(n_estimators=n_trees, **parameters), n_jobs=1).trainer
     records, traffic = [], getattr(peers, "traffic", None)
     sent = 0
     with TimedExchange(recorder) as timer:
-        for tree in range(trees + WARM_UP):
+        for tree in range(n_trees):
             if tree == WARM_UP and traffic is not None:
                 sent = peers.traffic.bytes_sent
+            if tree == WARM_UP and begin is not None:
+                begin()
             recorder.clear()
             timer.seconds = 0.0
             wall, processor = time.perf_counter(), time.thread_time()
@@ -184,7 +192,7 @@ def grow_trees(data: Dataset, peers: Any, parameters: dict[str, Any], trees: int
     used = (matrix.features.reshape(-1, 16) >= 0).sum(axis=1)
     return {
         "rows": data.n_documents,
-        "trees": records[WARM_UP:],
+        "trees": records[WARM_UP : WARM_UP + trees],
         "sent": sent,
         "cells": int(((matrix.block_bins + 1) * used).sum()),
         "blocks": matrix.n_blocks,
@@ -209,10 +217,24 @@ def train(
 
 
 def train_silently(
-    size: int, data: tuple[int, int, int], parameters: dict[str, Any], trees: int
+    rank: int,
+    addresses: Sequence[str],
+    token: str,
+    size: int,
+    data: tuple[int, int, int],
+    parameters: dict[str, Any],
+    trees: int,
 ) -> dict[str, Any]:
-    """Train as the last of workers that say nothing."""
-    return grow_trees(part_of(0, *data), Silent(size), parameters, trees)
+    """Train as the last of workers that say nothing, beside other processes that do the same.
+
+    Processes are connected only to begin together.
+    """
+    own = part_of(rank, *data)
+    with connect(_listeners.pop(token), rank, addresses, token) as processes:
+        return grow_trees(
+            own, Silent(size) if size > 1 else ALONE, parameters, trees,
+            begin=lambda: processes.sum(np.zeros(1, dtype=np.int64)),
+        )  # fmt: skip
 
 
 def measure_calls(

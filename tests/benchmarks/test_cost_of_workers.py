@@ -5,6 +5,7 @@ from benchmarks.cost_of_workers import (
     WIRE_LATENCY,
     Constants,
     count_in_threads,
+    fit_line,
     memory_of,
     pays_from,
     seconds_per_tree,
@@ -13,18 +14,31 @@ from benchmarks.worker_bytes import Growing, bytes_of, tree_calls
 
 GROWING = Growing(cells=34_816, n_blocks=9, leaves=64, depth=6)
 CONSTANTS = Constants(
-    rate=1e-6, fixed={1: 0.01, 4: 0.02, 64: 0.03}, per_call={2: 1e-4, 4: 2e-4},
-    per_byte={2: 1e-9, 4: 2e-9}, growing=GROWING,
+    rate=1e-6, fixed={1: 0.01, 4: 0.02, 64: 0.03}, beside={4: (3e-6, 0.05)},
+    per_call={2: 1e-4, 4: 2e-4}, per_byte={2: 1e-9, 4: 2e-9}, growing=GROWING,
 )  # fmt: skip
 
 
 def test_a_worker_pays_for_rows_calls_and_bytes():
     sent = bytes_of(tree_calls(GROWING, 4), 4) / 4
     assert CONSTANTS.compute(4, 1000) == pytest.approx(0.02 + 0.001)
+    assert CONSTANTS.compute_beside(4, 1000) == pytest.approx(0.05 + 0.003)
     # Two calls for the units, twelve of levels, one of leaves, one of values.
     assert CONSTANTS.talk(4) == pytest.approx(16 * 2e-4 + sent * 2e-9)
     assert CONSTANTS.wire(4, 8) == pytest.approx(16 * WIRE_LATENCY + sent / 1e9)
     assert CONSTANTS.talk(1) == 0.0
+
+
+def test_constants_are_those_of_a_line_through_points():
+    line = [{"rows": rows, "processor": 0.02 + 3e-6 * rows} for rows in (1000, 5000, 90_000)]
+    assert fit_line(line) == pytest.approx((3e-6, 0.02))
+    # An error of a tenth counts as much at few rows as at many.
+    for number in (0, 2):
+        off = [dict(point) for point in line]
+        off[number]["processor"] *= 1.1
+        rate, fixed = fit_line(off)
+        errors = [(fixed + rate * each["rows"]) / each["processor"] - 1 for each in off]
+        assert max(map(abs, errors)) < 0.09
 
 
 def test_many_workers_pay_for_every_step_of_a_call():
