@@ -1,5 +1,6 @@
 """What workers compute together is what one would compute from all numbers."""
 
+import select
 import threading
 import time
 
@@ -14,6 +15,7 @@ from rankgrove.distributed.collectives import (
     max_keys,
     values_of_keys,
 )
+from rankgrove.distributed.failures import WorkersError
 from rankgrove.errors import ParameterError
 
 SIZES = [1, 2, 3, 4, 7, 8, 9, 11, 16]
@@ -161,8 +163,29 @@ def test_messages_of_all_are_gathered_in_the_order_of_ranks(size):
     def message_of(rank):
         return bytes([rank]) * (rank * 20_000)
 
-    results = run(size, lambda peers: peers.gather(message_of(peers.rank)))
-    assert results == [[message_of(rank) for rank in range(size)]] * size
+    every = [message_of(rank) for rank in range(size)]
+    lengths = [len(each) for each in every]
+
+    def work(peers):
+        message = message_of(peers.rank)
+        return peers.gather(message), peers.gather(message, lengths)
+
+    assert run(size, work) == [(every, every)] * size
+
+
+def test_a_message_of_another_length_than_all_know_is_an_error():
+    def work(peers):
+        return peers.gather(b"abc", [3, 3] if peers.rank else [3, 4])
+
+    with pytest.raises(WorkersError, match=r"must send 4 bytes .* Got 3"):
+        run(2, work)
+
+
+@pytest.mark.parametrize("size", [2, 4, 9])
+def test_workers_talk_where_there_is_no_poll(size, monkeypatch):
+    monkeypatch.delattr(select, "poll")
+    every = [bytes([rank]) * 300_000 for rank in range(size)]
+    assert run(size, lambda peers: peers.gather(every[peers.rank])) == [every] * size
 
 
 @pytest.mark.parametrize("size", SIZES)

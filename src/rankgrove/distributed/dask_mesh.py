@@ -118,7 +118,7 @@ class DaskMesh(Mesh):
         ranks: Sequence[int],
         bodies: Iterable[Numbers],
         targets: Iterable[Numbers | None],
-    ) -> list[Numbers]:
+    ) -> list[Any]:
         """As that of `Mesh`."""
         processor = time.thread_time()
         try:
@@ -127,7 +127,7 @@ class DaskMesh(Mesh):
                 rank: self._send(rank, start, body)
                 for rank, body in zip(ranks, bodies, strict=True)
             }
-            messages: list[Numbers] = []
+            messages: list[Any] = []
             for rank, target in zip(ranks, targets, strict=True):
                 body = self._wait_for(rank, start, sent)
                 if target is not None:

@@ -108,8 +108,10 @@ class _Poll:
         del self._masks[descriptor]
 
     def poll(self, milliseconds: float) -> list[tuple[int, int]]:
-        wanted = [[each for each, mask in self._masks.items() if mask & bit] for bit in (COME, GO)]
-        ready = select.select(*wanted, [], milliseconds / 1000)
+        come, go = (
+            [each for each, mask in self._masks.items() if mask & bit] for bit in (COME, GO)
+        )
+        ready = select.select(come, go, [], milliseconds / 1000)
         return [(each, COME | GO) for each in {*ready[0], *ready[1]}]
 
 
@@ -152,7 +154,7 @@ class Mesh:
         ranks: Sequence[int],
         bodies: Iterable[Numbers],
         targets: Iterable[Numbers | None],
-    ) -> list[Numbers]:
+    ) -> list[Any]:
         """One step: send a message to some workers, and receive one of each.
 
         Every message has one in the other direction, which is empty where nothing is asked for:
@@ -230,8 +232,8 @@ class Mesh:
         not looked at until then.
         """
         poll, unfinished = self._poll, {link.numbers.fileno(): link for link in links}
-        for descriptor, link in unfinished.items():
-            poll.register(descriptor, link.awaited)
+        for descriptor, each in unfinished.items():
+            poll.register(descriptor, each.awaited)
         before = time.perf_counter()
         self._waiting.begin(before)
         while unfinished:

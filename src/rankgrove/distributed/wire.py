@@ -83,7 +83,8 @@ def unpack_header(raw: bytes | bytearray) -> Header | None:
 
 def step_of(start: bytes) -> Header:
     """The header that begins in some way, without a length."""
-    return Header(*_START.unpack(start)[1:], 0)
+    _, operation, number_type, step, call = _START.unpack(start)
+    return Header(operation, number_type, step, call, 0)
 
 
 def start_of(operation: Operation, number_type: NumberType, call: int) -> bytes:
