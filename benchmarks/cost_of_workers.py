@@ -124,7 +124,7 @@ class Constants:
 def growing_of(point: dict[str, Any], algorithm: str) -> Growing:
     oblivious = "oblivious" in algorithm
     leaves, depth = (64, 6) if oblivious else (63, None)
-    return Growing(point["cells"], point["blocks"], leaves, depth)
+    return Growing(point["cells"], point["narrow bytes"], point["blocks"], leaves, depth)
 
 
 def call_costs(study: Study) -> tuple[dict[int, float], dict[int, float]]:

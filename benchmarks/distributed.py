@@ -84,8 +84,9 @@ def point_of(results: Sequence[Record], algorithm: str, size: int) -> Record:
     first = results[0]
     oblivious = "oblivious" in algorithm
     growing = Growing(
-        first["cells"], first["blocks"], 64 if oblivious else 63, 6 if oblivious else None
-    )
+        first["cells"], first["narrow bytes"], first["blocks"], 64 if oblivious else 63,
+        6 if oblivious else None,
+    )  # fmt: skip
     n_trees = len(first["trees"])
     by_call = 0
     # Workers that say nothing grow each its own tree.
@@ -105,12 +106,13 @@ def point_of(results: Sequence[Record], algorithm: str, size: int) -> Record:
         "sockets": statistics.mean(least(each["trees"], "talking") for each in results),
         "exchanges": statistics.mean(len(tree["calls"]) for tree in first["trees"]),
         "histograms": statistics.median(
-            sum(name == "reduce_scatter" for name, _ in tree["calls"]) for tree in first["trees"]
+            sum(name == "scatter" for name, _ in tree["calls"]) for tree in first["trees"]
         ),
         "sent": sum(each["sent"] for each in results) / n_trees,
         "by_call": by_call / n_trees,
         "full_tree": bytes_of(tree_calls(growing, size), size),
         "cells": first["cells"],
+        "narrow bytes": first["narrow bytes"],
         "blocks": first["blocks"],
     }  # fmt: skip
 
@@ -248,7 +250,7 @@ class Study:
         return best_of(self.rounds_of("silent", key, measure))
 
     def calls(self, size: int) -> dict[str, float]:
-        """Seconds of a small gather and of a reduce-scatter of 2 MiB, means over workers."""
+        """Seconds of a small gather and of a scatter of 2 MiB, means over workers."""
 
         def measure(cluster: Cluster) -> dict[str, float]:
             times = cluster.run(size, tasks.measure_calls, LARGE_BYTES, 100)
@@ -388,7 +390,8 @@ def section(study: Study) -> str:
         f"by other programs (the load at the end was {load:.1f}), so wall time would say nothing. "
         "Communication is all that is done for other workers: packing, sending, waiting in the "
         "processor, adding and unpacking. The bytes of a full tree are less than those sent where "
-        "rows are counted again, and more where nodes have no rows.",
+        "rows are counted again or numbers do not fit into 5 bytes, and more where nodes have no "
+        "rows.",
         table(("claim", "measured", "holds"), claim_rows(study)),
     ]
     for algorithm in ALGORITHMS:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers import make_rows
-from benchmarks.worker_bytes import Call
+from benchmarks.worker_bytes import Call, narrow_bytes_of
 from rankgrove._jit.peers import ALONE, Peers
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset
@@ -79,6 +80,11 @@ class Recorder:
         sums: Whole = self._call("reduce_scatter", numbers.nbytes, numbers, bounds)
         return sums
 
+    def scatter(self, messages: Sequence[Whole]) -> list[Whole]:
+        n_bytes = sum(each.nbytes for rank, each in enumerate(messages) if rank != self.rank)
+        received: list[Whole] = self._call("scatter", n_bytes, messages)
+        return received
+
     def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
         messages: list[bytes] = self._call("gather", len(message), message, lengths)
         return messages
@@ -131,6 +137,9 @@ class Silent:
         nothing = numbers[bounds[self.rank] : bounds[self.rank + 1]]
         nothing[:] = 0
         return nothing
+
+    def scatter(self, messages: Sequence[Whole]) -> list[Whole]:
+        return [messages[0][:0]] * (self.size - 1)
 
     def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
         return [message]
@@ -195,6 +204,7 @@ def grow_trees(
         "trees": records[WARM_UP : WARM_UP + trees],
         "sent": sent,
         "cells": int(((matrix.block_bins + 1) * used).sum()),
+        "narrow bytes": narrow_bytes_of(matrix.block_bins, used),
         "blocks": matrix.n_blocks,
     }
 
@@ -240,7 +250,7 @@ def train_silently(
 def measure_calls(
     rank: int, addresses: Sequence[str], token: str, n_bytes: int, rounds: int
 ) -> dict[str, float]:
-    """Seconds of a small gather and of a reduce-scatter: processor time and, at best, wall time.
+    """Seconds of a small gather and of a large scatter: processor time and, at best, wall time.
 
     As in training, workers come to a call at different times and from other work, so that some wait
     and caches hold other things: processor time is the median.
@@ -251,6 +261,7 @@ def measure_calls(
     with connect(_listeners.pop(token), rank, addresses, token) as peers:
         bounds = [n_bytes // 8 * each // peers.size for each in range(peers.size + 1)]
         numbers = np.ones(n_bytes // 8, dtype=np.int64)
+        parts = [numbers[first:end] for first, end in pairwise(bounds)]
         for _ in range(rounds):
             for name in ("small", "large"):
                 other_work[: rng.integers(len(other_work))].sum()
@@ -258,7 +269,7 @@ def measure_calls(
                 if name == "small":
                     peers.gather(b"x" * 144)
                 else:
-                    peers.reduce_scatter(numbers, bounds)
+                    peers.scatter(parts)
                 times[f"processor {name}"].append(time.thread_time() - processor)
                 times[f"wall {name}"].append(time.perf_counter() - wall)
     return {

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rankgrove.distributed.collectives import MOST_DIRECT, SMALL
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit.peers import MOST_DIRECT
+from rankgrove.distributed.collectives import SMALL
 from rankgrove.distributed.wire import HEADER_BYTES
 from rankgrove.trees.exchange import CUT_WORDS
 
@@ -17,6 +21,17 @@ from rankgrove.trees.exchange import CUT_WORDS
 Call = tuple[str, list[int]]
 # What stands before each message of a gather above 8 workers: a rank and a length.
 GATHER_ENTRY = 12
+
+
+def narrow_bytes_of(block_bins: NDArray[np.int64], n_features: NDArray[np.int64]) -> int:
+    """Bytes of a histogram as up to 8 workers send it, from the bins and features of its blocks.
+
+    Numbers of a block of 16 features take 5 bytes, but for those of missing values, and a word says
+    how many do not fit: each of these takes 16 bytes more, at most until all take 8.
+    """
+    whole = n_features == 16
+    bins = block_bins + 1 - whole
+    return int(8 * (bins * n_features)[~whole].sum() + (80 * bins + 8 * 17)[whole].sum())
 
 
 def steps_of(size: int) -> int:
@@ -33,6 +48,8 @@ def sent_by_all(call: Call, size: int) -> int:
         raise ValueError(f"size must be at most {MOST_DIRECT} or a power of two. Got {size}.")
     steps = steps_of(size)
     headers = HEADER_BYTES * size * steps
+    if name == "scatter":
+        return sum(lengths) + HEADER_BYTES * size * (size - 1)
     if name == "gather":
         entries = 0 if size <= MOST_DIRECT else GATHER_ENTRY * size
         return (size - 1) * (sum(lengths) + entries) + headers
@@ -51,7 +68,7 @@ def waits_of(call: Call, size: int) -> int:
     once = 1 if size <= MOST_DIRECT else size.bit_length() - 1
     name, lengths = call
     is_small = size == 2 or steps_of(size) * lengths[0] <= SMALL
-    return once if name in ("gather", "reduce_scatter") or is_small else 2 * once
+    return once if name in ("gather", "scatter", "reduce_scatter") or is_small else 2 * once
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,9 @@ class Growing:
     cells
         Numbers in a histogram: of every feature that may be split by, the bins of its block and
         one for missing values.
+    narrow_bytes
+        Bytes of a histogram as up to 8 workers send it, if all of its numbers fit: see
+        `narrow_bytes_of`.
     n_blocks
         Blocks of 16 features.
     leaves, depth
@@ -70,6 +90,7 @@ class Growing:
     """
 
     cells: int
+    narrow_bytes: int
     n_blocks: int
     leaves: int
     depth: int | None = None
@@ -85,8 +106,13 @@ class Growing:
         """The calls that grow the tree, in their order."""
         n_owners = min(size, self.n_blocks)
         for number, (n_histograms, n_counts) in enumerate(self.histograms()):
-            n_bytes = 8 * (n_histograms * self.cells + 2 * n_counts * size)
-            yield "reduce_scatter", [n_bytes] * size
+            if size <= MOST_DIRECT:
+                # How much of it each worker sends depends on whose the blocks are.
+                n_bytes = n_histograms * self.narrow_bytes + 16 * n_counts * size
+                yield "scatter", [(size - 1) * n_bytes, *[0] * (size - 1)]
+            else:
+                n_bytes = 8 * (n_histograms * self.cells + 2 * n_counts * size)
+                yield "reduce_scatter", [n_bytes] * size
             if self.depth is None:
                 cut = 8 * CUT_WORDS * (2 if number else 1)
             else:

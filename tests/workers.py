@@ -41,6 +41,12 @@ class ThreadPeers:
         everybodys[self.rank] = np.zeros_like(numbers)
         return np.sum([each[part] for each in everybodys], axis=0)
 
+    def scatter(self, messages):
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        self.messages.append(("scatter", sum(messages[rank].nbytes for rank in others)))
+        everybodys = self.board.exchange(self.rank, [each.copy() for each in messages])
+        return [everybodys[rank][self.rank] for rank in others]
+
     def gather(self, message, lengths=None):
         self.messages.append(("gather", len(message)))
         everybodys = self.board.exchange(self.rank, message)

@@ -4,9 +4,18 @@ import threading
 
 import numpy as np
 import pytest
-from benchmarks.worker_bytes import Growing, bytes_of, sent_by_all, tree_calls, waits_of
+from benchmarks.distributed_tasks import Recorder
+from benchmarks.worker_bytes import (
+    Growing,
+    bytes_of,
+    narrow_bytes_of,
+    sent_by_all,
+    tree_calls,
+    waits_of,
+)
 
 from rankgrove._jit.exact import scales_of
+from rankgrove._jit.peers import MOST_DIRECT
 from rankgrove.distributed import connect, listen, new_token
 from rankgrove.trees import exchange
 from rankgrove.trees.binning import Bins, encode
@@ -60,7 +69,8 @@ def growing_of(options):
     matrix = encode(make_rows(0)[0][:1], BINS)
     used = (matrix.features.reshape(-1, 16) >= 0).sum(axis=1)
     cells = int(((matrix.block_bins + 1) * used).sum())
-    return Growing(cells, matrix.n_blocks, options.max_leaves, options.max_depth)
+    narrow = narrow_bytes_of(matrix.block_bins, used)
+    return Growing(cells, narrow, matrix.n_blocks, options.max_leaves, options.max_depth)
 
 
 @pytest.mark.parametrize("size", [2, 3, 16])
@@ -73,9 +83,18 @@ def test_the_calls_of_a_tree_are_those_that_workers_in_memory_make(grower, size)
     for number, (name, lengths) in enumerate(expected):
         made = [each.messages[number] for each in peers]
         assert {called for called, _ in made} == {name}
+        if name == "scatter":
+            # So few rows are worth many units each: numbers do not fit, and take 8 bytes.
+            assert sum(lengths) < sum(length for _, length in made) < 8 / 5 * sum(lengths)
+            continue
         # Which workers own a block is not said by the formula, only how many do.
         assert sorted(length for _, length in made) == sorted(lengths)
     assert {len(each.messages) for each in peers} == {len(expected)}
+
+
+def test_the_bytes_of_a_histogram_are_five_for_each_number_of_a_whole_block():
+    # Whole: a word, 5 bytes for each of 16 x 60 numbers, 16 numbers of missing values.
+    assert narrow_bytes_of(np.array([60, 30]), np.array([16, 4])) == (8 + 4800 + 128) + 8 * 31 * 4
 
 
 @pytest.mark.parametrize("size", [2, 4, 16])
@@ -83,34 +102,38 @@ def test_the_calls_of_a_tree_are_those_that_workers_in_memory_make(grower, size)
 def test_workers_send_the_bytes_of_the_formula(grower, size):
     listeners = [listen() for _ in range(size)]
     addresses, token = [listener.address for listener in listeners], new_token()
-    sent = [0] * size
+    sent, made = [0] * size, [None] * size
 
     def work(rank):
         with connect(listeners[rank], rank, addresses, token) as peers:
-            grow(OPTIONS[grower], peers)
-            sent[rank] = peers.traffic.bytes_sent
+            recorder = Recorder(peers)
+            grow(OPTIONS[grower], recorder)
+            sent[rank], made[rank] = peers.traffic.bytes_sent, recorder.calls
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(sent) == bytes_of(tree_calls(growing_of(OPTIONS[grower]), size), size) > 0
+    calls = [(each[0][0], [call[1][0] for call in each]) for each in zip(*made, strict=True)]
+    assert sum(sent) == bytes_of(calls, size) > 0
+    if size > MOST_DIRECT:
+        assert sum(sent) == bytes_of(tree_calls(growing_of(OPTIONS[grower]), size), size)
 
 
 def test_the_default_tree_takes_six_exchanges_of_histograms():
-    calls = tree_calls(Growing(136 * 256, 9, 64, 6), 4)
-    assert [name for name, _ in calls].count("reduce_scatter") == 6
+    calls = tree_calls(Growing(136 * 256, 136 * 160, 9, 64, 6), 4)
+    assert [name for name, _ in calls].count("scatter") == 6
     assert [name for name, _ in calls].count("gather") == 6
 
 
 def test_one_worker_sends_nothing_and_odd_numbers_of_many_are_refused():
-    assert bytes_of(tree_calls(Growing(100, 2, 4), 1), 1) == 0
+    assert bytes_of(tree_calls(Growing(100, 70, 2, 4), 1), 1) == 0
     with pytest.raises(ValueError, match=r"power of two\. Got 12"):
         sent_by_all(("sum", [8] * 12), 12)
 
 
 def test_large_sums_wait_twice_and_everything_else_once():
-    assert waits_of(("sum", [8] * 4), 4) == waits_of(("reduce_scatter", [10**6] * 4), 4) == 1
+    assert waits_of(("sum", [8] * 4), 4) == waits_of(("scatter", [10**6] * 4), 4) == 1
     assert waits_of(("sum", [10**6] * 4), 4) == 2
     assert waits_of(("gather", [72] * 64), 64) == 6

@@ -159,6 +159,24 @@ def test_reduce_scatter_gives_each_worker_the_sums_of_all_others_for_its_part(si
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_every_worker_gets_what_each_other_one_has_for_it(size):
+    def numbers_for(sender, receiver):
+        return np.arange(sender * 30_000 * (receiver % 3)) + 100 * receiver + sender
+
+    def work(peers):
+        messages = [numbers_for(peers.rank, rank) for rank in range(size)]
+        received = [each.tolist() for each in peers.scatter(messages)]
+        # The memory of a call is that of the next one, which may be longer or shorter.
+        again = [each.tolist() for each in peers.scatter([np.arange(peers.rank)] * size)]
+        return received, again
+
+    for rank, (received, again) in enumerate(run(size, work)):
+        others = [other for other in range(size) if other != rank]
+        assert received == [numbers_for(other, rank).tolist() for other in others]
+        assert again == [list(range(other)) for other in others]
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_messages_of_all_are_gathered_in_the_order_of_ranks(size):
     def message_of(rank):
         return bytes([rank]) * (rank * 20_000)
@@ -314,6 +332,7 @@ def test_traffic_counts_calls_and_seconds():
         (lambda peers: peers.sum([1]), "numbers must be an array of int64. Got list"),
         (lambda peers: peers.sum(np.zeros((4, 4), np.int64)[:, 1]), "contiguous and writeable"),
         (lambda peers: peers.max(np.zeros(3, np.int64)), "values must be an array of float64"),
+        (lambda peers: peers.scatter([]), "messages must be 1, one for each worker. Got 0"),
         (lambda peers: peers.broadcast(b"", 1), "root must be a rank from 0 to 0. Got 1"),
         (lambda peers: peers.broadcast(None, 0), "message must be bytes"),
         (

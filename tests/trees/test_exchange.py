@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankgrove._jit.peers import ALONE
+from rankgrove.errors import RankgroveError
 from rankgrove.trees import exchange
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.grower import Grower, TreeOptions
@@ -117,6 +118,63 @@ def growers_own_blocks(monkeypatch):
     monkeypatch.setattr(exchange, "LEAST_SHARED_BYTES", 0)
 
 
+@pytest.fixture
+def as_many(monkeypatch):
+    """Let growers send sums as more of them do than talk directly."""
+    monkeypatch.setattr(exchange, "MOST_DIRECT", 1)
+
+
+def packed(force, curvature):
+    return (force << 32) + curvature
+
+
+def naive_narrow(cells):
+    """Cells as they are written, from the bits of each; and those that do not fit."""
+    bits = [((cell >> 32) % 2**20 << 20) + cell % 2**20 for cell in cells]
+    n = len(cells)
+    words = [bits[i] % 2**32 + (bits[i + n // 2] % 2**32 << 32) for i in range(n // 2)]
+    uppers = [
+        sum((bits[i + n // 8 * eighth] >> 32) << 8 * eighth for eighth in range(8))
+        for i in range(n // 8)
+    ]
+    more = []
+    for place, cell in enumerate(cells):
+        force, curvature = (bits[place] >> 20), bits[place] % 2**20
+        missing = cell - packed(force - (force >= 2**19) * 2**20, curvature)
+        more += [place, missing] if missing else []
+    return [len(more) // 2, *words, *uppers, *more] if 8 * len(more) <= 3 * n else [-1, *cells]
+
+
+LIMITS = [packed(f, c) for f in (0, 5, -5, 2**19 - 1, -(2**19)) for c in (0, 7, 2**20 - 1)]
+BEYOND = [packed(2**19, 0), packed(-(2**19) - 1, 3), packed(1, 2**20), packed(-1, 2**32 - 1)]
+
+
+@pytest.mark.parametrize("n_beyond", [0, 1, 11, 12, 13, 64])
+def test_numbers_are_sent_in_five_bytes_and_more_where_they_do_not_fit(n_beyond):
+    rng = np.random.default_rng(n_beyond)
+    cells = np.array([*LIMITS, *rng.choice(LIMITS, 64 - len(LIMITS))], dtype=np.int64)
+    cells[rng.choice(64, n_beyond, replace=False)] = rng.choice(BEYOND, n_beyond)
+    message = np.full(100, 99, dtype=np.int64)
+    end = exchange._pack_narrow(cells, message, 3)
+    expected = naive_narrow(cells.tolist())
+    assert message[3:end].view(np.uint64).tolist() == [each % 2**64 for each in expected]
+    assert len(expected) == min(1 + 40 + 2 * n_beyond, 1 + 64)
+    sums = np.arange(64)
+    assert exchange._take_narrow(sums, message[:end], 3) == end
+    assert (sums - np.arange(64)).tolist() == cells.tolist()
+    # One that was cut is not read beyond its end.
+    assert exchange._take_narrow(sums, message[: end - 1].copy(), 3) > end - 1
+
+
+def test_a_message_of_another_length_is_an_error(data):
+    class Other(ThreadPeers):
+        def scatter(self, messages):
+            return [each[:-1] for each in super().scatter(messages)]
+
+    with pytest.raises(RankgroveError, match="as many numbers"):
+        run_workers(2, lambda peers: data.grow(OPTIONS["leafwise"], range(10, 700), peers), Other)
+
+
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("grower", OPTIONS)
 def test_growers_with_the_rows_between_them_grow_the_tree_of_one(data, grower, shards):
@@ -151,7 +209,7 @@ def test_growers_without_a_block_get_the_cuts_of_others(data, grower):
 
 
 @pytest.mark.parametrize("grower", OPTIONS)
-def test_only_features_that_may_be_split_by_are_sent(data, grower):
+def test_only_features_that_may_be_split_by_are_sent(data, grower, as_many):
     more = {"unused": (0, 3, 4, 5, 6, 8, 9, 10, 12, 19)}
     alone = data.grow(OPTIONS[grower], range(N_ROWS), **more)
     together, peers = data.grow_together(OPTIONS[grower], [0, 700, 1500], **more)
@@ -208,7 +266,9 @@ def test_one_leaf_has_the_rows_of_all_growers(data):
         assert [tree.count.tolist() for tree, _ in together] == [[N_ROWS]] * 2
 
 
-def test_an_oblivious_tree_takes_two_messages_per_level_and_one_for_the_rows_of_its_leaves(data):
+def test_an_oblivious_tree_takes_two_messages_per_level_and_one_for_the_rows_of_its_leaves(
+    data, as_many
+):
     options = TreeOptions(grower="oblivious", max_depth=6, max_leaves=64, min_samples_leaf=1)
     _, peers = data.grow_together(options, [0, 700, 1500])
     cells = cells_of(data)
@@ -224,7 +284,7 @@ def test_an_oblivious_tree_takes_two_messages_per_level_and_one_for_the_rows_of_
     assert sent[-1][1] <= 2 * 8 * 32
 
 
-def test_a_tree_of_leaves_takes_two_messages_per_split_and_for_the_root(data):
+def test_a_tree_of_leaves_takes_two_messages_per_split_and_for_the_root(data, as_many):
     options = TreeOptions(max_leaves=20, min_samples_leaf=1, min_child_weight=0.0)
     together, peers = data.grow_together(options, [0, 700, 1500])
     assert together[0][0].n_leaves == 20

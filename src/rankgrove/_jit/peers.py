@@ -8,6 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+# Up to so many workers talk directly, each with every other one; more of them in steps of pairs.
+MOST_DIRECT = 8
+
 
 class Peers(Protocol):
     """All workers, this one among them. Each calls the same functions in the same order."""
@@ -29,6 +32,12 @@ class Peers(Protocol):
         """The sums over all other workers of this one's part, between its `bounds`.
 
         The others get theirs. This one's part of the numbers may hold anything; all are spoilt.
+        """
+
+    def scatter(self, messages: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """What all other workers have for this one, by their ranks, until the next call.
+
+        `messages` are one for each worker; nobody reads that for this one.
         """
 
     def max(self, values: NDArray[np.float64]) -> None:
@@ -55,6 +64,10 @@ class Alone:
     ) -> NDArray[np.int64]:
         """There are no others."""
         return np.zeros_like(numbers)
+
+    def scatter(self, messages: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """There are no others."""
+        return []
 
     def max(self, values: NDArray[np.float64]) -> None:
         """What it has is the largest."""

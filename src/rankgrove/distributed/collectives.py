@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit.peers import MOST_DIRECT
 from rankgrove.distributed.mesh import Mesh
 from rankgrove.distributed.wire import start_at
 
-MOST_DIRECT = 8
 # Up to so many bytes are sent as they are, in one step; more in two steps and fewer bytes.
 SMALL = 1 << 16
 # Numbers of steps: those of halving and of doubling are counted from these on.

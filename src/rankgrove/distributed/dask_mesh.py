@@ -132,7 +132,7 @@ class DaskMesh(Mesh):
                 body = self._wait_for(rank, start, sent)
                 if target is not None:
                     self._put(rank, start, body, target)
-                messages.append(body)
+                messages.append(memoryview(bytearray(body)) if target is None else target)
             self._wait_until_sent(sent)
             return messages
         except BaseException as error:

@@ -37,6 +37,8 @@ BLOCKED = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantW
 COME, GO = 1, 4
 # A body whose length only its sender knows may be this long.
 _LONGEST_BODY = 1 << 34
+# So many bytes of it are kept for the next one.
+_KEPT = 1 << 24
 # Where pieces cannot be sent together, a body up to here is copied behind its header.
 _COPIED = 1 << 10
 # Seconds that the last words of a worker may come after the end of its numbers.
@@ -70,7 +72,7 @@ class Link:
     unsent
         What is still to be sent of the message of this step.
     received
-        Whether the message of this step is here; `message` is its body.
+        Whether the message of this step is here; `message` is its body, until the next step.
     left
         Whether the other side has said goodbye.
     """
@@ -94,6 +96,7 @@ class Link:
         self._header_view = memoryview(self._header)
         self._filled, self._end = 0, 0
         self._heard = bytearray()
+        self._scratch = np.empty(0, dtype=np.uint8)
         self._by_pieces = isinstance(numbers, ssl.SSLSocket) or not hasattr(numbers, "sendmsg")
         self._send_pieces = self._send_first if self._by_pieces else numbers.sendmsg
         for connection in (numbers, words):
@@ -234,7 +237,11 @@ class Link:
             )  # fmt: skip
         if header.length > _LONGEST_BODY:
             raise self._strange()
-        self.message = memoryview(bytearray(header.length))
+        memory = self._scratch
+        if header.length > len(memory):
+            memory = np.empty(header.length, dtype=np.uint8)
+            self._scratch = memory[: _KEPT if header.length <= _KEPT else 0]
+        self.message = bytes_of(memory)[: header.length]
         self._end = HEADER_BYTES + header.length
 
     def _understand(self) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit.peers import MOST_DIRECT
 from rankgrove.distributed.collectives import (
     DOUBLING,
     FOLD_IN,
     FOLD_OUT,
-    MOST_DIRECT,
     Folding,
     Reduction,
     max_keys,
@@ -117,6 +117,29 @@ class SocketPeers:
         start = self._mesh.begin(Operation.REDUCE_SCATTER, NumberType.INT64)
         work = whole.astype(_SENT, copy=False)
         return self._reduction.scatter(start, work, edges).astype(np.int64, copy=False)
+
+    def scatter(self, messages: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """What all other workers have for this one, in the order of their ranks.
+
+        Parameters
+        ----------
+        messages
+            Numbers for each worker, of any length; those for this one are not read.
+
+        Returns
+        -------
+        list
+            Arrays that hold until the next call.
+        """
+        if len(messages) != self.size:
+            raise refusal("messages", f"be {self.size}, one for each worker", len(messages))
+        others = self._mesh.others
+        bodies = [
+            _flat("messages", messages[rank], np.int64).astype(_SENT, copy=False) for rank in others
+        ]
+        start = self._mesh.begin(Operation.SCATTER, NumberType.INT64)
+        received = self._mesh.exchange(start, others, bodies, [None] * len(others))
+        return [np.frombuffer(each, _SENT).astype(np.int64, copy=False) for each in received]
 
     def gather(self, message: bytes, lengths: Sequence[int] | None = None) -> list[bytes]:
         """The messages of all workers, in the order of their ranks.

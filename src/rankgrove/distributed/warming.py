@@ -38,6 +38,10 @@ class _Mirror:
         """It adds nothing."""
         return np.zeros(bounds[1], dtype=np.int64)
 
+    def scatter(self, messages: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """It adds nothing."""
+        return [messages[0][:0]]
+
     def max(self, values: NDArray[np.float64]) -> None:
         """It has nothing larger."""
 

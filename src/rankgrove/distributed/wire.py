@@ -44,6 +44,7 @@ class Operation(IntEnum):
     BROADCAST = 6
     FAILURE = 7
     GOODBYE = 8
+    SCATTER = 9
 
 
 class NumberType(IntEnum):

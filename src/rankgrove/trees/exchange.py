@@ -19,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, kernel
-from rankgrove._jit.peers import Peers
+from rankgrove._jit import as_input, inline_kernel, kernel
+from rankgrove._jit.peers import MOST_DIRECT, Peers
+from rankgrove.errors import RankgroveError
 from rankgrove.trees.search import Layout, sum_left
 from rankgrove.trees.steps import best_block
 from rankgrove.trees.team import (
@@ -50,8 +51,13 @@ CUT_WORDS = 9
 LEAST_SHARED_BYTES = 1 << 17
 
 
-# What is done with the columns of a block: they are copied to a message or from it, or added.
-_PACK, _SET, _ADD = range(3)
+# What is done with the columns of a block: they are copied to a message or from it, or added; and
+# where few workers send each other messages directly, written in 5 bytes each, or added from them.
+_PACK, _SET, _ADD, _NARROW, _ADD_NARROW = range(5)
+
+# Of 40 bits the lower half is a curvature, the upper one a force with its sign.
+_LOW, _HIGH, _WORD = 0xFFFFF, 0xFFFFF << 20, 0xFFFFFFFF
+_SIGN, _BEYOND = 1 << 51, ~0x000FFFFF_000FFFFF
 
 
 class Searched(NamedTuple):
@@ -79,10 +85,130 @@ def _copy_numbers(flat, message, way):
             flat[i] += message[i]
 
 
+@inline_kernel
+def _narrow(cell):
+    """The lower 20 bits of both halves of a packed sum, side by side."""
+    return (cell & _LOW) | ((cell >> 12) & _HIGH)
+
+
+@inline_kernel
+def _widen(bits):
+    """The packed sum that has such bits."""
+    return (((bits & _LOW) | ((bits & _HIGH) << 12)) ^ _SIGN) - _SIGN
+
+
+@kernel
+def _narrow_words(cells, out):
+    """Write 32 of 40 bits of all cells: the first half of them to lower halves of words."""
+    first, second = cells[: len(out)], cells[len(out) :]
+    for i in range(len(out)):
+        out[i] = (_narrow(first[i]) & _WORD) | (_narrow(second[i]) << 32)
+
+
+@kernel
+def _narrow_bytes(cells, out):
+    """Write the upper 8 of 40 bits of all cells: the first eighth of them to lowest bytes."""
+    n = len(out)
+    for eighth in range(8):
+        some, shift = cells[n * eighth : n * (eighth + 1)], 8 * eighth
+        for i in range(n):
+            out[i] = (out[i] if eighth else 0) | ((_narrow(some[i]) >> 32) << shift)
+
+
+@kernel
+def _add_narrow(cells, words, shift, uppers, upper_shift):
+    """Add cells of which words have the lower bits and bytes of others the upper ones."""
+    for i in range(len(cells)):
+        upper = (uppers[i] >> upper_shift) & 0xFF
+        cells[i] += _widen(((words[i] >> shift) & _WORD) | (upper << 32))
+
+
+@kernel
+def _bits_beyond(cells):
+    """The bits that cells have beyond those that are written, all of them together."""
+    beyond = np.int64(0)
+    for i in range(len(cells)):
+        beyond |= (cells[i] + _SIGN) & _BEYOND
+    return beyond
+
+
+@kernel
+def _pack_narrow(cells, message, at):
+    """Write cells in 5 bytes each: how many need more, 32 and 8 bits of each, and what is missing.
+
+    A cell that needs more is written as its place and what it has beyond the 40 bits. If that makes
+    more bytes than 8 for each, all are written as they are, after a -1. Returns the place after it.
+    """
+    n = len(cells)
+    end, most = at + 1 + n // 2 + n // 8, at + 1 + n
+    _narrow_words(cells, message[at + 1 : at + 1 + n // 2])
+    _narrow_bytes(cells, message[at + 1 + n // 2 : end])
+    message[at] = 0
+    for start in range(0, n, 32):
+        some = cells[start : start + 32]
+        if _bits_beyond(some) == 0:
+            continue
+        for i in range(len(some)):
+            missing = some[i] - _widen(_narrow(some[i]))
+            if missing == 0:
+                continue
+            if end + 2 > most:
+                message[at] = -1
+                _copy_numbers(cells, message[at + 1 : most], _PACK)
+                return most
+            message[end] = start + i
+            message[end + 1] = missing
+            end += 2
+            message[at] += 1
+    return end
+
+
+@kernel
+def _take_narrow(cells, message, at):
+    """Add cells that are written so; the place after them, beyond a message that is too short."""
+    n = len(cells)
+    if at + 1 + n // 2 + n // 8 > len(message):
+        return len(message) + 1
+    n_more = message[at]
+    at += 1
+    if n_more < 0:
+        if at + n <= len(message):
+            _copy_numbers(cells, message[at : at + n], _ADD)
+        return at + n
+    length = n // 8
+    uppers = message[at + n // 2 : at + n // 2 + length]
+    for eighth in range(8):
+        start = at + length * (eighth % 4)
+        _add_narrow(
+            cells[length * eighth : length * (eighth + 1)], message[start : start + length],
+            32 * (eighth // 4), uppers, 8 * eighth
+        )  # fmt: skip
+    at += n // 2 + length
+    if at + 2 * n_more <= len(message):
+        for _ in range(n_more):
+            cells[message[at] % n] += message[at + 1]
+            at += 2
+        return at
+    return len(message) + 1
+
+
 @kernel
 def _copy_block(flat, n_bins, columns, n_columns, message, at, way):
     """Copy or add the columns of a block that are sent: the place after them in the message."""
-    for start, end in ((0, n_bins), (255, 256)):
+    first = 0
+    if way >= _NARROW and n_columns == 16:
+        # Missing values of a feature are one number, which is often large.
+        cells, first = flat[: 16 * n_bins], n_bins
+        if way == _NARROW:
+            at = _pack_narrow(cells, message, at)
+        else:
+            at = _take_narrow(cells, message, at)
+    if way >= _NARROW:
+        way = _PACK if way == _NARROW else _ADD
+    n_numbers = (n_bins - first + 1) * n_columns
+    if at + n_numbers > len(message):
+        return len(message) + 1
+    for start, end in ((first, n_bins), (255, 256)):
         if n_columns == 16:
             # All of them stand side by side.
             n = 16 * (end - start)
@@ -103,7 +229,7 @@ def _copy_block(flat, n_bins, columns, n_columns, message, at, way):
 @kernel
 def _pack_sums(
     histograms, pending, n_pending, block_bins, columns, n_columns, block_bounds, rank, message,
-    bounds
+    bounds, way
 ):  # fmt: skip
     """Write what is sent to each other grower: its blocks of all histograms, and all other sums.
 
@@ -116,9 +242,10 @@ def _pack_sums(
     at = np.int64(0)
     for part in range(len(block_bounds) - 1):
         if part == rank and n_slots > 0:
-            for block in range(block_bounds[part], block_bounds[part + 1]):
-                at += n_slots * (block_bins[block] + 1) * n_columns[block]
-            at += 2 * n_pending
+            if way == _PACK:
+                for block in range(block_bounds[part], block_bounds[part + 1]):
+                    at += n_slots * (block_bins[block] + 1) * n_columns[block]
+                at += 2 * n_pending
             bounds[part + 1] = at
             continue
         for i in range(n_pending):
@@ -127,7 +254,7 @@ def _pack_sums(
                 for block in range(block_bounds[part], block_bounds[part + 1]):
                     at = _copy_block(
                         histograms[slot, block].reshape(4096), block_bins[block], columns[block],
-                        n_columns[block], message, at, _PACK
+                        n_columns[block], message, at, way
                     )  # fmt: skip
         for i in range(n_pending):
             message[at] = pending[i, PENDING_COUNT]
@@ -145,9 +272,11 @@ def _take_sums(
 ):  # fmt: skip
     """Put sums of some blocks, and the other ones, where they belong, or add them to what is there.
 
-    OUT: histograms, pending.
+    OUT: histograms, pending. Returns the length of such a message; an empty one adds nothing.
     """
     at = np.int64(0)
+    if len(message) == 0:
+        return at
     for i in range(n_pending):
         slot = pending[i, PENDING_SLOT]
         if slot >= 0:
@@ -156,11 +285,14 @@ def _take_sums(
                     histograms[slot, block].reshape(4096), block_bins[block], columns[block],
                     n_columns[block], message, at, way
                 )  # fmt: skip
+    if at + 2 * n_pending > len(message):
+        return len(message) + 1
     for i in range(n_pending):
         for j in range(2):
-            here = pending[i, PENDING_COUNT + j] if way == _ADD else 0
+            here = pending[i, PENDING_COUNT + j] if way != _SET else 0
             pending[i, PENDING_COUNT + j] = message[at] + here
             at += 1
+    return at
 
 
 @kernel
@@ -283,21 +415,32 @@ class Exchange:
         histograms, bounds = self._searched.histograms, self._bounds
         n_pending = self._searched.team[N_PENDING]
         pending = (self.pending.sums, n_pending)
-        most = n_pending * (self._n_cells + 2 * (len(bounds) - 1))
+        most = n_pending * (self._n_cells + len(self._layout.block_bins) + 2 * (len(bounds) - 1))
         if len(self._message) < most:
             self._message = np.empty(most, dtype=np.int64)
+        is_direct = self.pending.shared and self._peers.size <= MOST_DIRECT
         has_histograms = _pack_sums(
             histograms, *pending, *self._columns, self._block_bounds, self._unsent_rank,
-            self._message, bounds
+            self._message, bounds, _NARROW if is_direct else _PACK
         )  # fmt: skip
-        if has_histograms and self.pending.shared:
-            edges = bounds.tolist()
-            sums = self._peers.reduce_scatter(self._message[: edges[-1]], edges)
+        edges = bounds.tolist()
+        if has_histograms and is_direct:
+            parts = [self._message[first:end] for first, end in pairwise(edges)]
+            received, way = self._peers.scatter(parts), _ADD_NARROW
+        elif has_histograms and self.pending.shared:
+            received = [self._peers.reduce_scatter(self._message[: edges[-1]], edges)]
+            way = _ADD
         else:
-            sums = self._message[: bounds[-1] if has_histograms else 2 * n_pending]
-            self._peers.sum(sums)
-        way = _ADD if has_histograms and self.pending.shared else _SET
-        _take_sums(histograms, *pending, *self._columns, *self._blocks, sums, way)
+            received = [self._message[: edges[-1] if has_histograms else 2 * n_pending]]
+            way = _SET
+            self._peers.sum(received[0])
+        for sums in received:
+            length = _take_sums(histograms, *pending, *self._columns, *self._blocks, sums, way)
+            if length != len(sums):
+                raise RankgroveError(
+                    f"a message of sums must have as many numbers as features of all workers say. "
+                    f"Got {len(sums)}: train on data of the same features."
+                )
 
     def _compare(self) -> None:
         """Let every grower know the best cuts of each; one that owns no block sends nothing."""
