@@ -3,9 +3,11 @@
 import _thread
 import json
 import logging
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -307,6 +309,25 @@ def test_a_scheduler_that_is_not_there_is_refused(folder, monkeypatch):
     monkeypatch.setattr(dask_client, "_CONNECTING", 0.5)
     with pytest.raises(ParameterError, match=r"scheduler must be there.*'tcp://127.0.0.1:1'"):
         fit(folder, "tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("words", [b"", b"SSH-2.0-OpenSSH"])
+def test_something_else_than_a_scheduler_is_refused(folder, monkeypatch, words):
+    monkeypatch.setattr(dask_client, "_CONNECTING", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        def answer():
+            connection, _ = server.accept()
+            with connection, suppress(ConnectionError):
+                connection.sendall(words)
+                connection.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ParameterError, match="scheduler must be there, and answer as one"):
+            fit(folder, address)
+        thread.join()
 
 
 def test_what_workers_cannot_do_is_refused_before_anything_is_read():

@@ -75,7 +75,7 @@ def as_client(client: Any) -> Client:
         except (OSError, ValueError, MemoryError) as error:
             # What is no scheduler may answer with what reads as the length of a huge message.
             raise refusal(
-                "the Dask scheduler", "be there, and answer", client,
+                "the Dask scheduler", "be there, and answer as one", client,
                 advice="start it with 'dask scheduler', and see whether a firewall is between",
             ) from error  # fmt: skip
     if client is None:
@@ -89,18 +89,22 @@ def as_client(client: Any) -> Client:
 
 
 def _knock(address: str) -> None:
-    """Fail in time where nobody listens: a client that finds nobody ends very slowly."""
+    """Fail in time where no scheduler is: a client that finds none ends very slowly."""
     place, until = urlsplit(address), time.monotonic() + _CONNECTING
     if place.scheme not in ("tcp", "tls") or place.hostname is None or place.port is None:
         return
     while True:
         try:
-            with socket.create_connection((place.hostname, place.port), timeout=_CONNECTING):
-                return
+            caller = socket.create_connection((place.hostname, place.port), timeout=_CONNECTING)
+            break
         except OSError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)
+    with caller:
+        # A scheduler speaks first: the length of a short message. With TLS it waits for its turn.
+        if place.scheme == "tcp" and not 0 < int.from_bytes(caller.recv(8), "little") < 1 << 16:
+            raise ConnectionError("what listens there is no Dask scheduler")
 
 
 class Cluster:
