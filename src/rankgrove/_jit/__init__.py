@@ -7,6 +7,7 @@ layers abort or die when entered from two Python threads or after a fork, and it
 reductions depend on the thread count.
 """
 
+from rankgrove._jit.addresses import by_address
 from rankgrove._jit.compilation import (
     Kernel,
     as_input,
@@ -20,6 +21,7 @@ from rankgrove._jit.intrinsics import (
     atomic_store,
     cycles,
     give_way,
+    local_floats,
     pause,
     prefetch,
 )
@@ -39,12 +41,14 @@ __all__ = [
     "atomic_load",
     "atomic_store",
     "available_cpus",
+    "by_address",
     "chunk_queries",
     "compile_swaps",
     "cycles",
     "give_way",
     "inline_kernel",
     "kernel",
+    "local_floats",
     "pause",
     "prefetch",
     "resolve_n_jobs",

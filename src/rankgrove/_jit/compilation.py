@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import functools
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,9 @@ from numba.extending import typeof_impl
 
 from rankgrove._jit.caching import KernelCache
 from rankgrove._jit.parts import entry_options, make_part
+
+# Functions of NumPy that make an array.
+_ALLOCATORS = frozenset({"arange", "argsort", "empty", "ones", "sort", "zeros"})
 
 # Two threads must not make, and compile, two entries of a kernel.
 _making = threading.Lock()
@@ -39,11 +44,14 @@ class Kernel:
 
     def _make_entry(self) -> Any:
         """The form that Python calls."""
-        entry = numba.njit(**entry_options())(self.py_func)
+        entry = self._compilable()
         # (There is no dispatcher with NUMBA_DISABLE_JIT=1.)
         if hasattr(entry, "_cache"):
             entry._cache = KernelCache(self.py_func, modules_inside(self.py_func))
         return entry
+
+    def _compilable(self) -> Any:
+        return numba.njit(**entry_options(allocates=self.allocates))(self.py_func)
 
     def compile(self, signature: tuple[Any, ...], *, keep: bool) -> Any:
         """What Numba makes of it for these types, without calling it.
@@ -52,13 +60,26 @@ class Kernel:
         """
         if keep:
             self._entry = self._entry or self._make_entry()
-        entry = self._entry if keep else numba.njit(**entry_options())(self.py_func)
+        entry = self._entry if keep else self._compilable()
         entry.compile(signature)
         return entry.overloads[signature]
 
     @functools.cached_property
     def _part(self) -> Any:
-        return make_part(self.py_func, inline=self._inline)
+        return make_part(self.py_func, inline=self._inline, allocates=self.allocates)
+
+    @functools.cached_property
+    def allocates(self) -> bool:
+        """Whether it makes arrays, or calls a kernel that does."""
+        here = self.py_func.__globals__
+        steps = list(dis.get_instructions(self.py_func))
+        called = [here.get(step.argval) for step in steps if step.opname == "LOAD_GLOBAL"]
+        of_numpy = {
+            step.argval for before, step in itertools.pairwise(steps) if before.argval == "np"
+        }
+        return not of_numpy.isdisjoint(_ALLOCATORS) or any(
+            isinstance(other, Kernel) and other.allocates for other in called
+        )
 
     @property
     def signatures(self) -> list[Any]:
@@ -91,8 +112,10 @@ def inline_kernel(function: Callable[..., Any]) -> Any:
 
 
 def modules_inside(function: Callable[..., Any]) -> set[str]:
-    """The modules whose kernels a function may call, and they in turn, and that of intrinsics."""
-    found = {"rankgrove._jit.intrinsics"}
+    """The modules whose kernels a function may call, and they in turn, and how all are compiled."""
+    found = {
+        f"rankgrove._jit.{name}" for name in ("addresses", "compilation", "intrinsics", "parts")
+    }
     waiting = [function.__globals__]
     while waiting:
         names = waiting.pop()

@@ -21,6 +21,10 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Compiler": ("numba.core.compiler", ("_compile_core",)),
     "BaseFunction": ("numba.core.types.functions", ("get_call_type", "get_impl_key")),
+    "Inst": ("numba.core.ir", ("_rec_list_vars",)),
+    "Var": ("numba.core.ir", ()),
+    "AttributeTemplate": ("numba.core.typing.templates", ()),
+    "impl_ret_borrowed": ("numba.core.imputils", ()),
     "rtsys": ("numba.core.runtime", ("initialize",)),
     "CompileResult": ("numba.core.compiler", ("_rebuild", "_reduce")),
     "FunctionCache": ("numba.core.caching", ("load_overload", "save_overload", "flush")),
@@ -42,14 +46,19 @@ def find(name: str) -> Any:
 
 JITCodeLibrary, Compiler, CompileResult = map(find, ("JITCodeLibrary", "Compiler", "CompileResult"))
 BaseFunction, FunctionCache, dumps = map(find, ("BaseFunction", "FunctionCache", "dumps"))
-rtsys, config = find("rtsys"), find("config")
+rtsys, config, Inst, Var = map(find, ("rtsys", "config", "Inst", "Var"))
+
+AttributeTemplate, impl_ret_borrowed = find("AttributeTemplate"), find("impl_ret_borrowed")
+
+# Whether tuples can be handed to kernels by their address.
+HANDS_ADDRESSES = None not in (AttributeTemplate, impl_ret_borrowed)
 
 # Whether kernels can be made for other kernels alone, and whether compiled ones can be shipped: not
 # if nobody can say whether bounds are to be checked.
 COMPILES_PARTS = JITCodeLibrary is not None and Compiler is not None
 SHIPS_KERNELS = None not in (CompileResult, dumps, config)
 
-_UNDOCUMENTED = {"no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"}
+_UNDOCUMENTED = {"_nrt", "no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"}
 
 
 def known_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+_WORD = ir.IntType(64)
+
 
 def _call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = ()) -> Any:
     """Call a function of LLVM or of C."""
@@ -128,3 +130,22 @@ def _pause(typing_context: Any) -> Any:
 
 
 pause: Any = intrinsic(_pause)
+
+
+def _local_floats(typing_context: Any) -> Any:
+    """In a kernel: 256 numbers that are there until it ends."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+        place = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), 256))
+        array.data = builder.bitcast(place, ir.DoubleType().as_pointer())
+        array.nitems, array.itemsize = _WORD(256), _WORD(8)
+        array.shape = ir.ArrayType(_WORD, 1)([256])
+        array.strides = ir.ArrayType(_WORD, 1)([8])
+        array.meminfo, array.parent = array.meminfo.type(None), array.parent.type(None)
+        return array._getvalue()
+
+    return types.Array(types.float64, 1, "C")(), generate
+
+
+local_floats: Any = intrinsic(_local_floats)

@@ -5,8 +5,10 @@ Most of the time that a kernel takes to compile is spent in Python, on each of i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import numba
 from numba import types
@@ -18,6 +20,10 @@ from rankgrove._jit import insides
 # time to compile.
 _OPTIONS = insides.known_options({"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True})
 
+# Passes over a kernel that find nothing to do in one: closures, expressions of whole arrays, and
+# what is to be copied before types are known.
+_NEEDLESS_PASSES = ("inline_closure_likes", "inline_overloads", "nopython_rewrites")
+
 # The types of values whose operations are remembered.
 _PLAIN = (types.Number, types.Boolean, types.Literal, types.Array, types.SliceType, types.BaseTuple)
 
@@ -25,23 +31,54 @@ _PLAIN = (types.Number, types.Boolean, types.Literal, types.Array, types.SliceTy
 _resolved: dict[tuple[Any, ...], Any] = {}
 _resolve: Any = getattr(insides.BaseFunction, "get_call_type", None)
 
+# Types in whose values there are no variables of a kernel.
+_without_variables: set[type] = set()
+_list_variables: Any = getattr(insides.Inst, "_rec_list_vars", None)
+
 
 class _KernelCompiler(insides.Compiler or object):  # type: ignore[misc]
-    """Compiles kernels, and remembers how their operations were resolved.
+    """Compiles kernels with less work than others.
 
     To find out what `+` does with two numbers Numba tries each of its dozens of forms, each time
-    it is met: a quarter of the time of reading kernels.
+    it is met: a quarter of the time of reading kernels. What variables a statement has it asks ten
+    times for each. And it makes so many objects that Python looks for garbage all the time.
     """
 
+    def define_pipelines(self) -> Any:
+        pipelines = super().define_pipelines()
+        for each in pipelines:
+            each.passes = [one for one in each.passes if one[0].name() not in _NEEDLESS_PASSES]
+            each.finalize()
+        return pipelines
+
     def _compile_core(self) -> Any:
-        # (Numba lets only one thread compile.)
-        if _resolve is None or insides.BaseFunction.get_call_type is not _resolve:
+        with _less_work():
             return super()._compile_core()
-        insides.BaseFunction.get_call_type = _resolve_once
-        try:
-            return super()._compile_core()
-        finally:
-            insides.BaseFunction.get_call_type = _resolve
+
+
+@contextlib.contextmanager
+def _less_work() -> Iterator[None]:
+    """Have Numba remember what it finds out, until the outermost kernel is compiled.
+
+    (Numba lets only one thread compile.)
+    """
+    methods: list[tuple[Any, str, Any]] = []
+    if insides.BaseFunction is not None:
+        methods.append((insides.BaseFunction, "get_call_type", _resolve_once))
+    if insides.Inst is not None and insides.Var is not None:
+        methods.append((insides.Inst, "_rec_list_vars", _list_variables_by_type))
+    before = [getattr(owner, name) for owner, name, _ in methods]
+    collects = gc.isenabled()
+    gc.disable()
+    for owner, name, quick in methods:
+        setattr(owner, name, quick)
+    try:
+        yield
+    finally:
+        for (owner, name, _), method in zip(methods, before, strict=True):
+            setattr(owner, name, method)
+        if collects:
+            gc.enable()
 
 
 def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
@@ -54,6 +91,20 @@ def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
         if built_in and not kws and all(isinstance(arg, _PLAIN) for arg in args):
             _resolved[key] = signature
     return signature
+
+
+def _list_variables_by_type(statement: Any, value: Any) -> list[Any]:
+    """The variables in a statement's value, as `Inst._rec_list_vars`."""
+    type_ = type(value)
+    if type_ in _without_variables:
+        return []
+    if type_ in (dict, list, tuple):
+        members = value.values() if type_ is dict else value
+        return [one for each in members for one in _list_variables_by_type(statement, each)]
+    if isinstance(value, (insides.Inst, insides.Var, dict, list, tuple)):
+        return cast("list[Any]", _list_variables(statement, value))
+    _without_variables.add(type_)
+    return []
 
 
 class _PartLibrary(insides.JITCodeLibrary or object):  # type: ignore[misc]
@@ -94,17 +145,22 @@ class _PartCompiler(_KernelCompiler):
         super().__init__(typing_context, context, library, *others)
 
 
-def entry_options() -> dict[str, Any]:
-    """The options by which Numba compiles what Python calls."""
-    return {**_OPTIONS, **({"pipeline_class": _KernelCompiler} if insides.Compiler else {})}
+def entry_options(*, allocates: bool) -> dict[str, Any]:
+    """The options by which Numba compiles what Python calls.
+
+    To count references to arrays was a third of what was compiled; only those that a kernel makes
+    itself have to be counted. (Numba refuses to make one where they are not counted.)
+    """
+    options = {**_OPTIONS, **insides.known_options({"_nrt": allocates})}
+    return {**options, **({"pipeline_class": _KernelCompiler} if insides.Compiler else {})}
 
 
-def make_part(function: Callable[..., Any], *, inline: bool) -> Any:
+def make_part(function: Callable[..., Any], *, inline: bool, allocates: bool) -> Any:
     """The form of a kernel that other kernels call."""
     options = insides.known_options({"no_cpython_wrapper": True, "forceinline": inline})
     if insides.COMPILES_PARTS:
         options["pipeline_class"] = _PartCompiler
-    part = numba.njit(**{**entry_options(), **options})(function)
+    part = numba.njit(**{**entry_options(allocates=allocates), **options})(function)
     if hasattr(part, "get_call_template"):
         part.get_call_template = lambda args, kws: _call_template(part, args, kws)
     return part

@@ -16,6 +16,8 @@ from typing import Any
 
 from numba import types
 
+from rankgrove._jit.addresses import Addressed, tuple_type
+
 _FILE = Path(__file__).with_name("signatures.json")
 _TUPLE = "tuple"
 # Words for an array: it is not written to; its first index counts fastest.
@@ -86,6 +88,8 @@ def _describe(type_: Any) -> Any:
         words = [] if type_.mutable else [_READONLY]
         words += [_TURNED] if type_.layout == "F" else []
         return " ".join([*words, str(type_.dtype), f"{type_.ndim}d"])
+    if isinstance(type_, Addressed):
+        return _describe(type_.plain)
     if isinstance(type_, types.BaseTuple):
         members: Any = type_
         fields = [_describe(each) for each in members]
@@ -103,7 +107,7 @@ def _make(description: Any) -> Any:
         if name == _TUPLE:
             return types.BaseTuple.from_types(members)
         module, class_ = name.split(":")
-        return types.BaseTuple.from_types(members, getattr(import_module(module), class_))
+        return tuple_type(members, getattr(import_module(module), class_))
     *words, last = description.split(" ")
     if not words:
         return types.none if last == "none" else getattr(types, last)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import kernel
+from rankgrove._jit import by_address, kernel
 from rankgrove._jit.elementary import NO_NOISE, add, copy, draw_noise, exponentials, subtract
 from rankgrove._jit.hashing import mix
 from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
@@ -27,6 +27,7 @@ _UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _EXPONENTS, _POWERED = range(5, 12
 _FORCE, _CURVATURE, N_WORK_ROWS = range(12, 15)
 
 
+@by_address
 class Draws(NamedTuple):
     """How rankings are drawn.
 
@@ -48,6 +49,20 @@ class Draws(NamedTuple):
     in_margin: bool
     key: np.uint64
     numbers: NDArray[np.int64]
+
+
+@by_address
+class Distances(NamedTuple):
+    """How far the documents of a pair may be apart.
+
+    Attributes
+    ----------
+    nearest, furthest
+        The fewest and the most ranks.
+    """
+
+    nearest: int
+    furthest: int
 
 
 @kernel

@@ -164,7 +164,7 @@ def _push_ranking(
                 powers, work
             )  # fmt: skip
     else:
-        nearest, furthest = neighbours
+        nearest, furthest = neighbours.nearest, neighbours.furthest
     # Every exponent by itself: none is too large.
     return push_neighbours(
         kind, n, depth, nearest, furthest, sigma, near, slope, discounts, weighed, leaves, bits,
@@ -195,8 +195,8 @@ def push_queries(
     draws
         None: documents are ranked by their scores, and all pairs count. Otherwise see `Draws`.
     neighbours
-        None, or the fewest and the most ranks that the documents of a pair may be apart. What the
-        one or the other does not take is not compiled.
+        None, or how far the documents of a pair may be apart: `Distances`. What the one or the
+        other does not take is not compiled.
     tie_order
         Empty, or the rows in the order in which those with equal scores are ranked.
     document_weights

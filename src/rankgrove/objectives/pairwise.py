@@ -33,7 +33,7 @@ from rankgrove.objectives.base import (
     Objective,
     chunks_of,
 )
-from rankgrove.objectives.neighbours import Draws
+from rankgrove.objectives.neighbours import Distances, Draws
 from rankgrove.objectives.pairs import push_queries
 from rankgrove.objectives.plain_pairs import push_plain, sum_pair_costs
 from rankgrove.objectives.recomputed import RecomputedForces
@@ -411,7 +411,7 @@ class PairForces(ForcesOfPairs):
         rounds = int(objective.n_rankings)
         self._draws = None if by_score else (*noise, rounds, bool(objective.noise_in_margin))
         bounded = objective.neighbours_exactly is not None or objective.neighbours != "all"
-        self._neighbours = (nearest, furthest) if bounded and not by_score else None
+        self._neighbours = Distances(nearest, furthest) if bounded and not by_score else None
         self._tie_order = as_input(tie_order, np.int64)
         weighed = data.document_weights
         self._document_weights = None if weighed is None else as_input(weighed, np.float64)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import kernel
+from rankgrove._jit import by_address, kernel, local_floats
 from rankgrove._jit.elementary import normal_of
 from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
@@ -38,6 +38,7 @@ N_RULES = 9
 _LEAST = 1e-300
 
 
+@by_address
 class Layout(NamedTuple):
     """What kernels know of the features: by block, by place in the matrix, by feature."""
 
@@ -190,7 +191,7 @@ def sort_categories(histogram, column, n_bins, rules, order):
     """
     smoothing, at_least = rules[SMOOTHING], rules[RARE]
     n = 0
-    keys = np.empty(256)
+    keys = local_floats()
     for b in range(n_bins):
         force = np.float64(histogram[b, column] >> 32)
         curvature = np.float64(histogram[b, column] & 0xFFFFFFFF)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit import by_address
+
 # The columns of the table of nodes: its stretch of rows and their number, depth, packed sum and
 # histogram; its best cut, and the packed sum that goes left there; its left child or 0, the right
 # one comes next. Then the gain of the cut, and bounds of its value. What is decided depends on the
@@ -58,6 +60,7 @@ N_LEFT, LEFT_AT, RIGHT_AT, LEFT_SUM, N_PART_INTS = range(5)
 PENDING_SLOT, PENDING_NODE, PENDING_COUNT, PENDING_TOTAL, N_PENDING_INTS = range(5)
 
 
+@by_address
 class Growing(NamedTuple):
     """All that a team works on.
 
@@ -117,6 +120,7 @@ class Growing(NamedTuple):
     cycles: NDArray[np.int64]
 
 
+@by_address
 class Level(NamedTuple):
     """What only oblivious trees need.
 
@@ -134,6 +138,7 @@ class Level(NamedTuple):
     n_ordered: NDArray[np.int64] | None
 
 
+@by_address
 class Pending(NamedTuple):
     """What only one of several growers needs.
 
