@@ -14,6 +14,7 @@ import numpy as np
 from numba.extending import typeof_impl
 
 from rankgrove._jit.caching import KernelCache
+from rankgrove._jit.intrinsics import empty
 from rankgrove._jit.parts import entry_options, make_part
 
 # Functions of NumPy that make an array.
@@ -78,7 +79,7 @@ class Kernel:
             step.argval for before, step in itertools.pairwise(steps) if before.argval == "np"
         }
         return not of_numpy.isdisjoint(_ALLOCATORS) or any(
-            isinstance(other, Kernel) and other.allocates for other in called
+            other is empty or (isinstance(other, Kernel) and other.allocates) for other in called
         )
 
     @property

@@ -7,6 +7,8 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -132,20 +134,75 @@ def _pause(typing_context: Any) -> Any:
 pause: Any = intrinsic(_pause)
 
 
+def _fill_array(array: Any, builder: Any, data: Any, shape: Sequence[Any], size: int) -> Any:
+    """Set what Numba knows of a contiguous array, but for who holds its memory."""
+    array.data = builder.bitcast(data, array.data.type)
+    array.itemsize, array.nitems = _WORD(size), _WORD(1)
+    strides: list[Any] = []
+    for length in reversed(shape):
+        strides.insert(0, builder.mul(array.nitems, _WORD(size)))
+        array.nitems = builder.mul(array.nitems, length)
+    array.shape = cgutils.pack_array(builder, shape)
+    array.strides = cgutils.pack_array(builder, strides)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array
+
+
 def _local_floats(typing_context: Any) -> Any:
     """In a kernel: 256 numbers that are there until it ends."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+        array = context.make_array(signature.return_type)(context, builder)
         place = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), 256))
-        array.data = builder.bitcast(place, ir.DoubleType().as_pointer())
-        array.nitems, array.itemsize = _WORD(256), _WORD(8)
-        array.shape = ir.ArrayType(_WORD, 1)([256])
-        array.strides = ir.ArrayType(_WORD, 1)([8])
-        array.meminfo, array.parent = array.meminfo.type(None), array.parent.type(None)
-        return array._getvalue()
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return _fill_array(array, builder, place, [_WORD(256)], 8)._getvalue()
 
     return types.Array(types.float64, 1, "C")(), generate
 
 
 local_floats: Any = intrinsic(_local_floats)
+
+
+def _empty(typing_context: Any, shape: Any, dtype: Any) -> Any:
+    """In a kernel: `np.empty(shape, dtype)`, which Numba compiles anew for each type."""
+    n_axes = len(shape) if isinstance(shape, types.BaseTuple) else 1
+    lengths = types.UniTuple(types.intp, n_axes) if n_axes > 1 else types.intp
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.return_type)(context, builder)
+        one = arguments[0]
+        shape = cgutils.unpack_tuple(builder, one) if n_axes > 1 else [one]
+        size = context.get_abi_sizeof(context.get_data_type(dtype.dtype))
+        n_bytes = _WORD(size)
+        for length in shape:
+            n_bytes = builder.mul(n_bytes, length)
+        array.meminfo = context.nrt.meminfo_alloc_aligned(builder, n_bytes, 64)
+        data = context.nrt.meminfo_data(builder, array.meminfo)
+        return _fill_array(array, builder, data, shape, size)._getvalue()
+
+    return types.Array(dtype.dtype, n_axes, "C")(lengths, dtype), generate
+
+
+def _reinterpret(typing_context: Any, array: Any, dtype: Any) -> Any:
+    """In a kernel: `array.view(dtype)` for numbers of the same size, with less to compile."""
+    if array.dtype.bitwidth != dtype.dtype.bitwidth:
+        raise TypeError(f"{array.dtype} and {dtype.dtype} differ in size")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        seen = context.make_array(signature.return_type)(context, builder)
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        for name in ("meminfo", "parent", "nitems", "itemsize", "shape", "strides"):
+            setattr(seen, name, getattr(array, name))
+        seen.data = builder.bitcast(array.data, seen.data.type)
+        value = seen._getvalue()
+        if context.enable_nrt:
+            context.nrt.incref(builder, signature.return_type, value)
+        return value
+
+    return array.copy(dtype=dtype.dtype)(array, dtype), generate
+
+
+# Kernels that run as they stand take what NumPy has.
+_runs_as_it_stands = bool(getattr(numba.config, "DISABLE_JIT", False))
+empty: Any = np.empty if _runs_as_it_stands else intrinsic(_empty)
+reinterpret: Any = np.ndarray.view if _runs_as_it_stands else intrinsic(_reinterpret)

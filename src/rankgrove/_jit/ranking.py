@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit.compilation import kernel
+from rankgrove._jit.intrinsics import empty
 
 # Runs of this length are ranked by counting and then merged.
 RUN = 128
@@ -29,9 +30,9 @@ def longest_query(offsets, first, last):
 @kernel
 def ranking_scratch(longest):
     """What `rank_query` takes besides scores, for queries of up to so many documents."""
-    used = np.empty(RUN, np.int64)
-    room = np.empty((2, RUN), np.int16)
-    return used, room, np.empty((2, longest), np.float64), np.empty((2, longest), np.int64)
+    used = empty(RUN, np.int64)
+    room = empty((2, RUN), np.int16)
+    return used, room, empty((2, longest), np.float64), empty((2, longest), np.int64)
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, chunk_queries, kernel, run_chunks
+from rankgrove._jit import as_input, chunk_queries, empty, kernel, reinterpret, run_chunks
 from rankgrove._jit.elementary import GAUSSIAN, draw_noise, exponentials, logarithms
 from rankgrove._jit.exact import exact_sums
 from rankgrove._jit.hashing import draw_array, mix, open_share_of
@@ -41,8 +41,8 @@ def _add_noise(forces, scale, key, offsets, numbers, first, last):
     longest = 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    bits = np.empty(longest, np.int64)
-    powers, noise = bits.view(np.float64), np.empty(longest)
+    bits = empty(longest, np.int64)
+    powers, noise = reinterpret(bits, np.float64), empty(longest, np.float64)
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
         draw_noise(GAUSSIAN, mix(key + np.uint64(numbers[q])), bits[:n], powers[:n], noise[:n])

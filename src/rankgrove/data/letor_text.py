@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import kernel, reinterpret
 
 ONE = np.uint64(1)
 
@@ -483,7 +483,7 @@ def parse_chunk(
         IN: WITH_QID is 1 or 0 if rows must have or must not have a query id, -1 if the first
         row decides; ZERO_AT is -1; the others are 0. OUT: what was found.
     """
-    bits = matrix.view(np.int32)
+    bits = reinterpret(matrix, np.int32)
     end = np.uint64(size)
     p = np.uint64(0)
     row = first_row

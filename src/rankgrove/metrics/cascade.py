@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankgrove._jit import as_input, kernel
+from rankgrove._jit import as_input, empty, kernel
 from rankgrove._jit.ranking import longest_query
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.metrics.base import Binary, Floats, Metric, Rankings, show_number
@@ -82,7 +82,7 @@ def _group_means(ranked, start, end, kind, table, means):
 def cascade_expected(ranked, ends, offsets, first, last, depth, kind, table, out):
     """As `cascade`, the mean over all orders inside the tie groups."""
     longest = longest_query(offsets, first, last)
-    means = np.empty(longest + 1)
+    means = empty(longest + 1, np.float64)
     for q in range(first, last):
         lo = offsets[q]
         n = min(offsets[q + 1] - lo, depth)

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel
 
 PRODUCT, SIGN, PRECISION, CASCADE, PAIRS, DISTANCE = range(6)
 
@@ -169,7 +169,7 @@ def weigh_diagonal(kind, distance, depth, n, x, discounts, upper, lower, between
 def fill_deltas(kind, x, discounts, out):
     """Minus the weights of all pairs of a ranking into the upper half: by how much it changes."""
     n = len(x)
-    upper, lower = np.empty(n), np.empty(n)
+    upper, lower = empty(n, np.float64), empty(n, np.float64)
     prepare_deltas(kind, n, x, discounts, upper, lower)
     for a in range(n - 1):
         below = slice(a + 1, n)

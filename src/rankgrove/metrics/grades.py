@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel
 
 TABLE, BINARY, LINEAR, EXPONENTIAL = range(4)
 
@@ -24,7 +24,7 @@ def worth(label, kind, table):
 @kernel
 def worths(labels, kind, table):
     """What each document is worth."""
-    out = np.empty(len(labels))
+    out = empty(len(labels), np.float64)
     for i in range(len(labels)):
         out[i] = worth(labels[i], kind, table)
     return out

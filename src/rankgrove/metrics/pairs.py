@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, kernel
+from rankgrove._jit import as_input, empty, kernel
 from rankgrove._jit.ranking import longest_query
 from rankgrove.metrics.base import Floats, Metric, Rankings, one_query
 from rankgrove.metrics.forms import PAIRS, Form
@@ -59,8 +59,8 @@ def count_pairs(ranked, weights, starts, first, last, out_pairs, out_discordant)
     `weights` are none, or one per document in rank order: a pair counts the product of the two.
     """
     longest = longest_query(starts, first, last)
-    grades = np.empty(longest, np.int64)
-    worse, better = np.empty(longest + 1), np.empty(longest + 1)
+    grades = empty(longest, np.int64)
+    worse, better = empty(longest + 1, np.float64), empty(longest + 1, np.float64)
     for q in range(first, last):
         lo = starts[q]
         n = starts[q + 1] - lo

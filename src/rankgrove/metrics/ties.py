@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel
 from rankgrove._jit.elementary import copy
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 
@@ -111,10 +111,10 @@ def rank_labels(labels, scores, offsets, first, last, depth, sign, starts, out):
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
-    peaks = np.empty(longest, np.float64)
-    kept_scores = np.empty(longest, np.float64)
-    kept_labels = np.empty(longest, np.float32)
-    ranked_labels = np.empty(longest, np.float32)
+    peaks = empty(longest, np.float64)
+    kept_scores = empty(longest, np.float64)
+    kept_labels = empty(longest, np.float32)
+    ranked_labels = empty(longest, np.float32)
     for q in range(first, last):
         lo = offsets[q]
         hi = offsets[q + 1]

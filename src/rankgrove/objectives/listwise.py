@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel, reinterpret
 from rankgrove._jit.elementary import exponentials
 from rankgrove._jit.hashing import mix, share_of
 from rankgrove._jit.ranking import longest_query
@@ -103,9 +103,9 @@ def push_lists(
 ):  # fmt: skip
     """Forces and curvatures of queries first to last; `targets` are one per document."""
     longest = longest_query(offsets, first, last)
-    bits = np.empty(longest, np.int64)
-    powers = bits.view(np.float64)
-    work = np.empty((2, longest))
+    bits = empty(longest, np.int64)
+    powers = reinterpret(bits, np.float64)
+    work = empty((2, longest), np.float64)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         n = hi - lo

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel, reinterpret
 from rankgrove._jit.elementary import (
     LANES,
     LARGEST,
@@ -206,12 +206,12 @@ def push_queries(
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
-    bits = np.empty(longest + LANES, np.int64)
-    powers = bits.view(np.float64)
-    work = np.empty((N_WORK_ROWS, longest + LANES), np.float64)
-    own = np.empty(longest, np.float64)
-    drawn = np.empty(longest, np.float64)
-    ranked_leaves = np.empty(longest if len(leaves) else 0, np.int32)
+    bits = empty(longest + LANES, np.int64)
+    powers = reinterpret(bits, np.float64)
+    work = empty((N_WORK_ROWS, longest + LANES), np.float64)
+    own = empty(longest, np.float64)
+    drawn = empty(longest, np.float64)
+    ranked_leaves = empty(longest if len(leaves) else 0, np.int32)
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo

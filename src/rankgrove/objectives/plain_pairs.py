@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel, reinterpret
 from rankgrove._jit.elementary import LANES, LARGEST, add, exponentials, subtract, sum_lanes
 from rankgrove._jit.ranking import longest_query
 
@@ -69,9 +69,9 @@ def push_plain(
         One per query.
     """
     longest = longest_query(offsets, first, last)
-    work = np.empty((_N_ROWS, longest + LANES), np.float64)
-    bits = np.empty(longest + LANES, np.int64)
-    doubles = bits.view(np.float64)
+    work = empty((_N_ROWS, longest + LANES), np.float64)
+    bits = empty(longest + LANES, np.int64)
+    doubles = reinterpret(bits, np.float64)
     own, powers = work[_SCORES], work[_POWERS]
     row_forces, row_curvatures = work[_ROW_FORCES], work[_ROW_CURVATURES]
     forces, curvatures = work[_FORCES], work[_CURVATURES]
@@ -145,7 +145,7 @@ def sum_logs(powers, count, inverse, deep, lanes):
 @kernel
 def sum_pair_costs(scores, labels, offsets, first, last, sigma, out):
     """For queries first to last the sum of log(1 + exp(-sigma (z_i - z_j))), label i > label j."""
-    lanes = np.empty(_SIDE_BY_SIDE)
+    lanes = empty(_SIDE_BY_SIDE, np.float64)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         # In the order of labels, the worse documents of each stand before it.

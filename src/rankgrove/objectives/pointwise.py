@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel, reinterpret
 from rankgrove._jit.elementary import exponentials, logarithm
 from rankgrove._jit.exact import exact_sums
 from rankgrove._jit.ranking import longest_query
@@ -32,9 +32,9 @@ def push_documents(
 ):  # fmt: skip
     """Forces and curvatures of the documents of queries first to last."""
     longest = longest_query(offsets, first, last)
-    bits = np.empty(longest, np.int64)
-    powers = bits.view(np.float64)
-    work = np.empty((2, longest))
+    bits = empty(longest, np.int64)
+    powers = reinterpret(bits, np.float64)
+    work = empty((2, longest), np.float64)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         n = hi - lo

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from rankgrove._jit import as_input, kernel, run_queries
+from rankgrove._jit import as_input, empty, kernel, run_queries
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
@@ -45,7 +45,7 @@ def push_preferences(
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
-    rank_of = np.empty(longest, np.int64)
+    rank_of = empty(longest, np.int64)
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo

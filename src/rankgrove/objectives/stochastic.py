@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import as_input, kernel, run_chunks, run_queries
+from rankgrove._jit import as_input, empty, kernel, reinterpret, run_chunks, run_queries
 from rankgrove._jit.elementary import GAUSSIAN, LANES, draw_noise, split_power, sum_lanes
 from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
@@ -181,14 +181,14 @@ def push_samples(
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
-    ranked_x = np.empty((2, longest), np.float64)
-    ranks = np.empty((2, longest), np.int64)
-    places = np.empty(longest, np.int64)
-    bits = np.empty(longest + LANES, np.int64)
-    powers = bits.view(np.float64)
-    work = np.empty((_N_WORK_ROWS, longest + LANES), np.float64)
+    ranked_x = empty((2, longest), np.float64)
+    ranks = empty((2, longest), np.int64)
+    places = empty(longest, np.int64)
+    bits = empty(longest + LANES, np.int64)
+    powers = reinterpret(bits, np.float64)
+    work = empty((_N_WORK_ROWS, longest + LANES), np.float64)
     means, x = work[_MEANS], work[_X]
-    noisy = np.empty(longest, np.float64)
+    noisy = empty(longest, np.float64)
     # A document counts down to the rank after the last step.
     deep = len(steps)
     while deep > 0 and steps[deep - 1] == 0.0:

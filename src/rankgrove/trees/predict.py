@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove._jit import as_input, empty, kernel, run_chunks
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.trees.ensemble import SET_WORDS, Ensemble
 
@@ -56,9 +56,9 @@ def encode_block(features, first, rows, column_feature, column_set, edges, n_edg
     vectors than four steps of halving, and then found by halving, without a branch, for all
     documents in step. Thresholds are padded with infinity.
     """
-    values = np.empty(BLOCK, np.float32)
-    places = np.empty(BLOCK, np.uint32)
-    pivots = np.empty(_PIVOTS, np.float32)
+    values = empty(BLOCK, np.float32)
+    places = empty(BLOCK, np.uint32)
+    pivots = empty(_PIVOTS, np.float32)
     for column in range(len(column_feature)):
         feature = column_feature[column]
         out = codes[column]
@@ -181,11 +181,11 @@ def score_rows(
     """Add the values of the leaves of the trees, in their order, to the scores of some rows."""
     codes = np.zeros((len(column_feature), BLOCK), np.uint8)
     flat_codes = codes.reshape(-1)
-    leaves = np.empty((_BYTE_SPLITS + max_leaves) * BLOCK, np.uint8)
+    leaves = empty((_BYTE_SPLITS + max_leaves) * BLOCK, np.uint8)
     for leaf in range(max_leaves):
         leaves[(_BYTE_SPLITS + leaf) * BLOCK : (_BYTE_SPLITS + leaf + 1) * BLOCK] = leaf
-    at = np.empty(BLOCK, np.int64)
-    walking = np.empty(BLOCK, np.int64)
+    at = empty(BLOCK, np.int64)
+    walking = empty(BLOCK, np.int64)
     sums = np.zeros(BLOCK, np.float64)
     for start in range(first, last, BLOCK):
         rows = min(last - start, BLOCK)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import kernel
+from rankgrove._jit import empty, kernel
 from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, PRODUCT
 
 _EPSILON = 2.0**-52
@@ -29,7 +29,7 @@ def _keep_reachable(first, second, size, depth):
     """The documents of a query that come among the first `depth` at some alpha."""
     n = len(first)
     margin = 4.0 * _ROUNDINGS * _EPSILON * size
-    kept = np.empty(n, np.int64)
+    kept = empty(n, np.int64)
     count = 0
     for j in range(n):
         above = 0
@@ -57,8 +57,8 @@ def _find_trades(first, second, size):
             by_first = first[a] - first[b]
             by_second = second[a] - second[b]
             count += ((by_first > 0) & (by_second < 0)) | ((by_first < 0) & (by_second > 0))
-    alphas, halves = np.empty(count), np.empty(count)
-    uppers, lowers = np.empty(count, np.int32), np.empty(count, np.int32)
+    alphas, halves = empty(count, np.float64), empty(count, np.float64)
+    uppers, lowers = empty(count, np.int32), empty(count, np.int32)
     at = 0
     for a in range(n):
         for b in range(a + 1, n):
@@ -89,7 +89,7 @@ def find_bunches(first, second, depth):
     by_alpha = np.argsort(found)
     alphas, halves = found[by_alpha], unsure[by_alpha]
     n = len(alphas)
-    starts, reaches = np.empty(n + 1, np.int64), np.empty(n)
+    starts, reaches = empty(n + 1, np.int64), empty(n, np.float64)
     count = 0
     reach = -np.inf
     for trade in range(n):
@@ -227,14 +227,14 @@ def sweep_query(first, second, labels, depth, kind, discounts, scale):
     kept, alphas, halves, uppers, lowers, starts, reaches = find_bunches(first, second, depth)
     own_first, own_second, values = first[kept], second[kept], labels[kept]
     n, n_trades = len(kept), len(alphas)
-    order, ranks, covered = np.arange(n), np.empty(n, np.int64), np.full(n, -1)
+    order, ranks, covered = np.arange(n), empty(n, np.int64), np.full(n, -1)
     # Just after 0 the second ranker decides, then the first, then the order as given.
     _sort_ranks(own_first, own_second, 1.0, order, ranks, 0, n)
     _sort_ranks(own_first, own_second, 0.0, order, ranks, 0, n)
     prefix = np.zeros(n + 1)
     prefix[0] = 1.0 if kind == CASCADE else 0.0
     _update_prefix(prefix, order, values, 0, n, kind, depth)
-    out = np.empty((len(reaches), 4))
+    out = empty((len(reaches), 4), np.float64)
     count = 0
     for bunch in range(len(reaches)):
         start, end, reach = starts[bunch], starts[bunch + 1], reaches[bunch]

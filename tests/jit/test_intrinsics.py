@@ -1,0 +1,71 @@
+"""Arrays that kernels make."""
+
+import numpy as np
+import pytest
+
+from rankgrove._jit import empty, kernel, local_floats, reinterpret
+
+
+@kernel
+def make(n):
+    one, two = empty(n, np.int32), empty((n, 3), np.float32)
+    for i in range(n):
+        one[i] = i
+        for j in range(3):
+            two[i, j] = 10 * i + j
+    return one, two
+
+
+@kernel
+def sum_backwards(values):
+    """The sum of up to 256 values, each less the one before it in reverse."""
+    kept = local_floats()
+    n = len(values)
+    for i in range(n):
+        kept[i] = values[n - 1 - i]
+    total = 0.0
+    for i in range(1, n):
+        total += (kept[i] - kept[i - 1]) * i
+    return total, kept.size, kept.nbytes
+
+
+@kernel
+def flip_signs(values):
+    bits = reinterpret(values, np.int32)
+    for i in range(len(bits)):
+        bits[i] ^= np.int32(-(2**31))
+    made = reinterpret(empty(3, np.float64), np.int64)
+    made[0] = 0
+    return made[0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_a_kernel_makes_arrays_of_one_and_two_dimensions(n):
+    one, two = make(n)
+    assert (one.dtype, one.shape, two.dtype, two.shape) == (np.int32, (n,), np.float32, (n, 3))
+    assert one.flags.c_contiguous
+    assert two.flags.c_contiguous
+    np.testing.assert_array_equal(one, np.arange(n))
+    np.testing.assert_array_equal(two, 10 * np.arange(n)[:, None] + np.arange(3))
+
+
+def test_an_array_outlives_the_kernel_that_made_it():
+    made = [make(1000) for _ in range(20)]
+    for one, two in made:
+        np.testing.assert_array_equal(one, np.arange(1000))
+        np.testing.assert_array_equal(two[:, 2], 10 * np.arange(1000) + 2)
+
+
+def test_numbers_on_the_stack_are_read_as_they_were_written():
+    values = np.random.default_rng(0).normal(size=256)
+    expected = np.sum(np.diff(values[::-1]) * np.arange(1, 256))
+    total, size, n_bytes = sum_backwards(values)
+    assert total == pytest.approx(expected)
+    assert (size, n_bytes) == (256, 2048)
+
+
+def test_an_array_is_seen_as_numbers_of_another_type_in_the_same_place():
+    values = np.array([1.5, -0.0, np.inf], np.float32)
+    assert flip_signs(values) == 0
+    np.testing.assert_array_equal(values, [-1.5, 0.0, -np.inf])
+    assert not np.signbit(values[1])
