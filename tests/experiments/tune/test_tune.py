@@ -327,6 +327,19 @@ def test_interrupt_keeps_the_trials_so_far(sets, whole, tmp_path):
     assert outcome(again) == outcome(whole)
 
 
+def test_interrupt_just_after_a_trial_was_kept_counts_it(sets, whole, monkeypatch, tmp_path):
+    add = tune_module.Trials.add
+
+    def add_and_interrupt(trials, trial):
+        add(trials, trial)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_module.Trials, "add", add_and_interrupt)
+    tuned = tune(*sets, **SMALL, storage=tmp_path / "s.db")
+    assert tuned.interrupted
+    assert outcome(tuned)["value"] == outcome(whole)["value"][:1]
+
+
 def test_interrupt_within_a_trial_drops_it(sets, whole, monkeypatch):
     def interrupt(progress, n_trees, best):
         if n_trees == 2 and len(seen) == 2:

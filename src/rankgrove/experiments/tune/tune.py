@@ -241,6 +241,8 @@ def _run_trials(
             if any(answers):
                 break
     except KeyboardInterrupt:
+        # (It may have come between keeping a trial and noting it here.)
+        trials = [Trial.from_study(trial) for trial in kept.finished()[:n_trials]]
         if best_of(trials) is None:
             raise
         return trials, True
