@@ -18,7 +18,7 @@ from rankgrove.data.synthetic import make_web_search
 from rankgrove.metrics.evaluate import evaluate
 from rankgrove.testing.peers import import_peer, peer_data, peer_settings
 from rankgrove.trees.binning import Bins, encode
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 
 METRIC = "ndcg@10"
 _FEWEST_FEATURES = 16
@@ -84,7 +84,8 @@ class Rankgrove:
         return (time.perf_counter() - start) / n_trees
 
     def scores(self, data: Dataset) -> Floats:
-        scores: Floats = Scorer(self.training.ensemble).score(data.features, n_jobs=THREADS)
+        prepared = PreparedEnsemble(self.training.ensemble)
+        scores: Floats = prepared.score(data.features, n_jobs=THREADS)
         return scores
 
 

@@ -25,7 +25,7 @@ from rankgrove.data.synthetic import make_web_search  # noqa: E402
 from rankgrove.testing.lightgbm_trees import ensemble_of  # noqa: E402
 from rankgrove.testing.peers import fit_peer, peer_settings  # noqa: E402
 from rankgrove.trees.contributions import Explainer  # noqa: E402
-from rankgrove.trees.predict import Scorer  # noqa: E402
+from rankgrove.trees.predict import PreparedEnsemble  # noqa: E402
 
 COMMAND = "python -m benchmarks.score"
 PACKAGES = ("numpy", "numba", "lightgbm", "xgboost-cpu", "catboost")
@@ -48,7 +48,7 @@ def make_scores(data: Dataset) -> tuple[dict[str, Score], Any, Any]:
     given = {"objective": "lambdamart", "max_leaves": N_LEAVES, "learning_rate": 0.05}
     booster = train("lightgbm", data, given)
     ensemble = ensemble_of(booster)
-    scorer = Scorer(ensemble)
+    scorer = PreparedEnsemble(ensemble)
     forest = train("xgboost", data, {**given, "max_depth": 0}, grow_policy="lossguide")
     oblivious = train("catboost", data, {"objective": "queryrmse", "max_depth": DEPTH})
 

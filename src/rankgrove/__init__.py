@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rankgrove.model.base import ScoringModel, load
     from rankgrove.model.combined import CombinedModel
     from rankgrove.model.model import Model
+    from rankgrove.model.scorer import Scorer
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.objectives.check import check_objective
     from rankgrove.trees.binned_data import BinnedData
@@ -49,6 +50,7 @@ __all__ = [
     "Model",
     "RankNet",
     "Ranker",
+    "Scorer",
     "ScoringModel",
     "Tuned",
     "bin_files",
@@ -94,6 +96,7 @@ _HOMES = {
     "model.base": ("ScoringModel", "load"),
     "model.combined": ("CombinedModel",),
     "model.model": ("Model",),
+    "model.scorer": ("Scorer",),
     "neural.estimators": ("LambdaRank", "RankNet"),
     "objectives.check": ("check_objective",),
     "trees.binned_data": ("BinnedData",),

@@ -8,7 +8,7 @@ from boosting.test_constraints import bumpy_data, sweep
 from rankgrove import Model, Ranker
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.trees.ensemble import NO_SET
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 
 SIZE = {"grower": "oblivious", "n_estimators": 12, "max_depth": 5, "min_samples_leaf": 1}
 
@@ -84,7 +84,7 @@ def test_scores_are_those_of_training_by_bits_of_the_leaf_and_document_by_docume
     model, run = model
     data = category_data()
     assert model.predict(data).tobytes() == run.scores.tobytes()
-    assert np.all(Scorer(model.ensemble)._oblivious)
+    assert np.all(PreparedEnsemble(model.ensemble)._oblivious)
     alone = [model.predict(data.features[row : row + 1])[0] for row in range(20)]
     assert alone == run.scores[:20].tolist()
     unknown = data.features[:5].copy()
@@ -126,5 +126,5 @@ def test_any_number_of_threads_gives_the_same_bits():
 def test_default_ranker_takes_both_and_says_oblivious():
     data = category_data()
     ranker = Ranker(n_estimators=5, monotone={0: 1}, categorical=[5]).fit(data)
-    assert np.all(Scorer(ranker.model_.ensemble)._oblivious)
+    assert np.all(PreparedEnsemble(ranker.model_.ensemble)._oblivious)
     assert ranker.model_.ensemble.category_sets.shape[0] > 0

@@ -309,13 +309,13 @@ def test_parameters_and_history_are_the_models_own():
 @pytest.mark.parametrize(
     "duplicate", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
 )
-def test_a_copy_scores_the_same_and_has_a_scorer_of_its_own(duplicate):
+def test_a_copy_scores_the_same_and_is_prepared_anew(duplicate):
     model, features = make_model(), make_features()
     scores = model.predict(features)
     other = duplicate(model)
-    assert "_scorer" not in vars(other)
+    assert "_prepared" not in vars(other)
     assert np.array_equal(other.predict(features), scores)
-    assert other._scorer is not model._scorer
+    assert other._prepared is not model._prepared
     assert other.schema == model.schema
     assert other.parameters == model.parameters
     assert not any(array.flags.writeable for array in other.ensemble.arrays().values())

@@ -210,6 +210,19 @@ def test_a_network_goes_on_from_trees_and_holds_them(parts):
     assert (own.predict(test) != plain.predict(test)).any()
 
 
+def test_a_network_on_trees_scores_queries_one_at_a_time(parts):
+    train, test = parts
+    trees = Ranker(n_estimators=5).fit(train)
+    model = LambdaRank(**QUICK).fit(train, base_model=trees).model_
+    scorer, query = model.scorer(), test.features[:10]
+    named = [dict(zip(model.feature_names, row, strict=True)) for row in query]
+    assert np.array_equal(scorer(query), model.predict(query))
+    assert np.array_equal(scorer(named), model.predict(query))
+    assert scorer(query[0]) == model.predict(query[:1])[0]
+    with pytest.raises(ParameterError, match="n_trees must be left out for a network"):
+        model.scorer(n_trees=2)
+
+
 def test_trees_go_on_from_a_network(parts):
     train, test = parts
     network = RankNet(**QUICK).fit(train)

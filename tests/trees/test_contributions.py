@@ -8,7 +8,7 @@ import pytest
 from rankgrove.errors import DataError
 from rankgrove.trees.contributions import contributions, explain_block
 from rankgrove.trees.ensemble import Ensemble
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 from trees.naive_trees import random_ensemble, random_features, random_tree, shapley_values
 
 SHAPES = {
@@ -58,7 +58,9 @@ def test_contributions_add_up_to_the_score(leaves, n_features, chain):
     ensemble = random_ensemble(rng, leaves, n_features, chain=chain)
     features = random_features(rng, 150, n_features)
     sums = contributions(ensemble, features).sum(axis=1)
-    np.testing.assert_allclose(sums, Scorer(ensemble).score(features), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        sums, PreparedEnsemble(ensemble).score(features), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_a_feature_that_no_tree_uses_contributes_nothing():
@@ -109,6 +111,8 @@ def test_contributions_are_those_of_lightgbm():
     booster = lgb.train(settings, lgb.Dataset(features, labels), 30)
     ensemble = ensemble_of(booster)
     ensemble.check(10)
-    np.testing.assert_array_equal(Scorer(ensemble).score(features), booster.predict(features))
+    np.testing.assert_array_equal(
+        PreparedEnsemble(ensemble).score(features), booster.predict(features)
+    )
     want = booster.predict(features, pred_contrib=True)
     np.testing.assert_allclose(contributions(ensemble, features), want, rtol=1e-9, atol=1e-11)

@@ -8,7 +8,7 @@ from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 from rankgrove.trees.quantise import quantise
 from rankgrove.trees.team import TICKET
 from trees import naive_grower
@@ -186,7 +186,7 @@ def test_rows_get_the_same_value_by_leaf_by_codes_and_by_features():
     walk(grown, matrix, values, by_code)
     assert np.array_equal(by_leaf, by_code)
     tree = to_tree(grown, matrix, bins, values)
-    assert np.array_equal(Scorer(Ensemble.from_trees([tree])).score(features), by_leaf)
+    assert np.array_equal(PreparedEnsemble(Ensemble.from_trees([tree])).score(features), by_leaf)
 
 
 def test_nothing_to_split_gives_one_leaf():

@@ -10,7 +10,7 @@ from rankgrove.trees.binning import CATEGORICAL, MISSING_CODE, PLAIN, Bins, enco
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.grower import Grower, TreeOptions
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 from rankgrove.trees.quantise import quantise
 from trees import naive_grower, naive_oblivious
 
@@ -265,7 +265,9 @@ def test_rows_get_the_same_value_by_leaf_by_codes_and_by_features():
     walk(grown, case.matrix, values, by_code)
     assert np.array_equal(by_leaf, by_code)
     tree = to_tree(grown, case.matrix, case.bins, values)
-    assert np.array_equal(Scorer(Ensemble.from_trees([tree])).score(case.features), by_leaf)
+    assert np.array_equal(
+        PreparedEnsemble(Ensemble.from_trees([tree])).score(case.features), by_leaf
+    )
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])

@@ -16,6 +16,7 @@ from rankgrove.data.dataset import (
     default_feature_names,
     with_features,
 )
+from rankgrove.data.dicts import are_dicts, features_of_dicts
 from rankgrove.data.documents import Documents
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
@@ -28,14 +29,16 @@ _QID = "qid"
 def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
     """The features of these names, in this order: float32, row-major, not copied if they are so.
 
-    Data frames go by name, arrays by position, and a Dataset by position with names that must
-    not contradict.
+    Data frames and dicts go by name, arrays by position, and a Dataset by position with names
+    that must not contradict.
     """
-    if isinstance(data, Documents):
+    if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 2:
+        matrix = np.ascontiguousarray(data)
+    elif isinstance(data, Documents):
         data = with_features(data, "features")
         matrix = np.ascontiguousarray(data.features, dtype=np.float32)
-    elif isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 2:
-        matrix = np.ascontiguousarray(data)
+    elif are_dicts(data):
+        return features_of_dicts(data, names)
     elif isinstance(data, (np.ndarray, list, tuple)) or hasattr(data, "tocsr"):
         matrix = as_features(data, 0.0)
     else:
@@ -102,8 +105,9 @@ def _from_frame_or_array(data: Any, names: Sequence[str]) -> NDArray[np.float32]
     except ParameterError:
         if not hasattr(data, "__array__"):
             raise ParameterError(
-                f"data must be a Dataset, a two-dimensional array, a sparse matrix or a data "
-                f"frame. Got {type(data).__name__}: files are read with read_data first."
+                f"data must be a Dataset, a two-dimensional array, a sparse matrix, a data frame "
+                f"or a list of dicts. Got {type(data).__name__}: files are read with read_data "
+                f"first."
             ) from None
         return features_of(np.asarray(data), names)
     return _from_table(table, names)

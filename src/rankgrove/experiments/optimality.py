@@ -28,7 +28,7 @@ from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.model import Model
 from rankgrove.trees.ensemble import Ensemble
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 
 # A mean over queries that is this much higher has risen, and is not only rounded otherwise.
 _ROUNDING = 1e-12
@@ -354,5 +354,6 @@ def _leaves_of(
                 f"trees must have at most {_MOST_LEAVES:,} leaves here. Got {tree.n_leaves:,}."
             )
         numbered = replace(tree, value=np.arange(tree.n_leaves, dtype=np.float64))
-        leaves[number] = Scorer(Ensemble.from_trees([numbered])).score(encoded, n_jobs=n_jobs)
+        tree_alone = PreparedEnsemble(Ensemble.from_trees([numbered]))
+        leaves[number] = tree_alone.score(encoded, n_jobs=n_jobs)
     return as_input(leaves, np.uint16)

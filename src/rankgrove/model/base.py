@@ -31,6 +31,7 @@ from rankgrove.model.files import (
 )
 from rankgrove.model.importance import PermutationImportance, shuffled_drops
 from rankgrove.model.schema import Schema
+from rankgrove.model.scorer import Scorer
 
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]
@@ -40,9 +41,10 @@ class ScoringModel(ABC):
     """Whatever scores documents: trees, a network, or several of them combined. Immutable.
 
     Its data may be a Dataset, a NumPy array or list of lists, a scipy.sparse matrix (absent
-    entries are 0), or a data frame of any kind that Narwhals knows. Frames go by name: columns
-    that are no features are ignored. Arrays go by position. Categories are given as values.
-    NaN is missing, and so is a category that training did not see. Data are never written to.
+    entries are 0), a data frame of any kind that Narwhals knows, or a list of dicts. Frames and
+    dicts go by name: what is no feature is ignored. A frame must have all features; one that a
+    dict does not have is missing. Arrays go by position. Categories are given as values. NaN is
+    missing, and so is a category that training did not see. Data are never written to.
 
     Attributes
     ----------
@@ -135,6 +137,16 @@ class ScoringModel(ABC):
             Threads; the scores have the same bits for any number.
         """
         return self._score(*self._inputs(data, base_scores), n_trees, n_jobs)
+
+    def scorer(self, *, n_trees: int | None = None) -> Scorer:
+        """What services score with: queries one at a time, and single documents.
+
+        Parameters
+        ----------
+        n_trees
+            As for `predict`.
+        """
+        return Scorer(self, n_trees)
 
     @abstractmethod
     def _score(

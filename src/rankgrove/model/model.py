@@ -22,7 +22,7 @@ from rankgrove.model.schema import Schema
 from rankgrove.trees.binned_data import BinnedData
 from rankgrove.trees.contributions import contributions
 from rankgrove.trees.ensemble import Ensemble
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 
 # Where the notes of a model say how many of its trees are those of a base model.
 N_BASE_TREES = "n_base_trees"
@@ -97,9 +97,9 @@ class Model(ScoringModel):
         }
 
     @cached_property
-    def _scorer(self) -> Scorer:
+    def _prepared(self) -> PreparedEnsemble:
         # Threads that come first together may each make one; all are alike, and one stays.
-        return Scorer(self.ensemble)
+        return PreparedEnsemble(self.ensemble)
 
     def predict(
         self,
@@ -134,7 +134,7 @@ class Model(ScoringModel):
     ) -> Floats:
         if n_trees is not None:
             n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
-        return self._scorer.score(
+        return self._prepared.score(
             self.schema.encode(features), n_trees=n_trees, n_jobs=n_jobs, base=base
         )
 

@@ -17,11 +17,12 @@ split a level is decided: the answers are the bits of the leaf number.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove._jit import as_input, empty, kernel, run_chunks
+from rankgrove._jit import as_input, empty, kernel, resolve_n_jobs, run_chunks
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.trees.ensemble import SET_WORDS, Ensemble
 
@@ -293,17 +294,21 @@ class Coding:
     def n_columns(self) -> int:
         return len(self.feature)
 
+    @cached_property
+    def n_features(self) -> int:
+        """The features that a matrix must have at least."""
+        return int(self.feature.max(initial=-1)) + 1
+
     def arrays(self) -> tuple[NDArray, ...]:  # type: ignore[type-arg]
         """What the coding kernel takes, in its order."""
         return self.feature, self.category_set, self.edges, self.n_edges, self.sets
 
     def check(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """The features as kernels take them; refused if they lack a feature of the trees."""
-        needed = int(self.feature.max(initial=-1)) + 1
-        if features.ndim != 2 or features.shape[1] < needed:
+        if features.ndim != 2 or features.shape[1] < self.n_features:
             raise DataError(
-                f"features must have a row per document and at least the {needed} columns that the "
-                f"trees use. Got shape {features.shape}."
+                f"features must have a row per document and at least the {self.n_features} columns "
+                f"that the trees use. Got shape {features.shape}."
             )
         return as_input(features, np.float32)
 
@@ -318,7 +323,7 @@ def _ended(starts: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.append(starts, True)
 
 
-class Scorer:
+class PreparedEnsemble:
     """An ensemble made ready to score.
 
     A document's score is its base score plus the values of its leaves, added one after the
@@ -335,14 +340,24 @@ class Scorer:
     def __init__(self, ensemble: Ensemble) -> None:
         self.n_trees = ensemble.n_trees
         self._coding = Coding.of(ensemble)
-        self._records = _records_of(ensemble, self._coding)
         self._split_offsets = as_input(ensemble.split_offsets, np.int64)
-        self._leaf_value = as_input(ensemble.value, np.float64)
         self._oblivious = as_input(
             [_is_oblivious(ensemble, self._coding, tree) for tree in range(self.n_trees)], np.bool_
         )
+        # What the kernel takes between the rows and the number of trees.
+        self._arrays = (
+            *self._coding.arrays(), _records_of(ensemble, self._coding), self._split_offsets,
+            as_input(ensemble.value, np.float64), self._oblivious,
+        )  # fmt: skip
         leaves = np.diff(ensemble.split_offsets) + 1
         self._max_leaves = int(leaves[leaves <= _BYTE_SPLITS + 1].max(initial=1))
+        self._chunk_rows = self._rows_of_chunk(self.n_trees)
+
+    def _rows_of_chunk(self, n_trees: int) -> int:
+        """The documents that are worth a thread."""
+        n_splits = int(self._split_offsets[n_trees])
+        work = (n_splits + _CODE_COST * self._coding.n_columns) * BLOCK + 1
+        return BLOCK * max(1, _CHUNK_WORK // work)
 
     def score(
         self,
@@ -366,11 +381,12 @@ class Scorer:
 
         Examples
         --------
-        >>> empty = Scorer(Ensemble.from_trees([]))
+        >>> empty = PreparedEnsemble(Ensemble.from_trees([]))
         >>> empty.score(np.zeros((2, 3), dtype=np.float32), base=[0.5, -1.0]).tolist()
         [0.5, -1.0]
         """
         values = self._coding.check(features)
+        size = self._chunk_rows
         if n_trees is None:
             n_trees = self.n_trees
         elif not isinstance(n_trees, (int, np.integer)) or not 0 <= n_trees <= self.n_trees:
@@ -378,23 +394,24 @@ class Scorer:
                 f"n_trees must be a whole number from 0 to the trees of the model, "
                 f"{self.n_trees}. Got {n_trees!r}."
             )
-        n_trees = int(n_trees)
-        scores = _starting_scores(base, len(values))
-        n_splits = int(self._split_offsets[n_trees])
-        work = (n_splits + _CODE_COST * self._coding.n_columns) * BLOCK + 1
-        size = BLOCK * max(1, _CHUNK_WORK // work)
-        n_chunks = -(-len(values) // size)
+        else:
+            n_trees = int(n_trees)
+            size = self._rows_of_chunk(n_trees)
+        n_rows = len(values)
+        scores = _starting_scores(base, n_rows)
+        if n_rows <= size:
+            # To count the CPUs takes longer than to score a few documents.
+            if n_jobs is not None:
+                resolve_n_jobs(n_jobs)
+            score_rows(values, 0, n_rows, *self._arrays, n_trees, self._max_leaves, scores)
+            return scores
 
         def task(chunk: int) -> None:
             first = chunk * size
-            score_rows(
-                values, first, min(first + size, len(values)), *self._coding.arrays(),
-                self._records, self._split_offsets, self._leaf_value, self._oblivious, n_trees,
-                self._max_leaves, scores,
-            )  # fmt: skip
+            last = min(first + size, n_rows)
+            score_rows(values, first, last, *self._arrays, n_trees, self._max_leaves, scores)
 
-        # To count the CPUs takes longer than to score a few documents.
-        run_chunks(task, n_chunks, 1 if n_chunks <= 1 and n_jobs is None else n_jobs)
+        run_chunks(task, -(-n_rows // size), n_jobs)
         return scores
 
 

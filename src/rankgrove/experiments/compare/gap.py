@@ -28,7 +28,7 @@ from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model
 from rankgrove.pictures.charts import Line, Panel, draw
-from rankgrove.trees.predict import Scorer
+from rankgrove.trees.predict import PreparedEnsemble
 
 # A curve has about so many points where nothing else is asked for.
 _POINTS = 50
@@ -255,7 +255,7 @@ def prefix_scores(
     done = 0
     for number in n_trees:
         part = model.ensemble.between(done, number)
-        scores = Scorer(part).score(encoded, n_jobs=n_jobs, base=scores)
+        scores = PreparedEnsemble(part).score(encoded, n_jobs=n_jobs, base=scores)
         done = number
         yield scores
 

@@ -1,0 +1,87 @@
+"""Scoring queries one at a time, as services do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankgrove.data.dicts import are_dicts
+
+if TYPE_CHECKING:
+    from rankgrove.model.base import ScoringModel
+
+
+class Scorer:
+    """A model made ready to score queries one at a time, and single documents.
+
+    What can be prepared and checked ahead is, compiled code is loaded, and each call scores on
+    the thread that it comes from, however many documents it has. Any number of threads may call
+    at once: they share nothing that changes, and trees are scored without the interpreter lock.
+    The scores are those of `predict`, bit for bit, and so are the errors.
+
+    The documents of a query are what `predict` takes, quickest a float32 array, row-major; and an
+    empty list. One document is a one-dimensional array, a list of numbers or a dict, and has one
+    score, a float.
+
+    Attributes
+    ----------
+    model
+        The model that it scores with.
+
+    >>> from rankgrove import Ranker, make_web_search
+    >>> data = make_web_search(20, 16, mean_documents=8)
+    >>> scorer = Ranker(n_estimators=2).fit(data).model_.scorer()
+    >>> query = data.features[:8]
+    >>> np.array_equal(scorer(query), scorer.model.predict(query))
+    True
+    >>> scorer(query[0]) == scorer(dict(zip(scorer.feature_names, query[0])))
+    True
+    """
+
+    def __init__(self, model: ScoringModel, n_trees: int | None = None) -> None:
+        self.model = model
+        self._n_trees = n_trees
+        nothing_known = np.full((1, model.n_features), np.nan, dtype=np.float32)
+        model._score(nothing_known, np.zeros(1), n_trees, 1)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features by name, in the order of the columns of an array."""
+        return self.model.feature_names
+
+    def __call__(self, documents: Any, *, base_scores: ArrayLike | None = None) -> Any:
+        """The score of each document, or of the only one.
+
+        Parameters
+        ----------
+        documents
+            What to score: see the class.
+        base_scores
+            What to start from, as for `predict`.
+        """
+        if _is_one(documents):
+            return float(self._score(_as_row(documents), base_scores)[0])
+        return self._score(documents, base_scores)
+
+    def _score(self, documents: Any, base_scores: ArrayLike | None) -> NDArray[np.float64]:
+        model = self.model
+        return model._score(*model._inputs(documents, base_scores), self._n_trees, 1)
+
+    def __repr__(self) -> str:
+        return f"<Scorer of {self.model!r}>"
+
+
+def _is_one(documents: Any) -> bool:
+    """Whether this is one document, not a list of them."""
+    if isinstance(documents, np.ndarray):
+        return documents.ndim == 1
+    if isinstance(documents, (list, tuple)):
+        return not are_dicts(documents) and np.ndim(documents[0]) == 0
+    return isinstance(documents, Mapping)
+
+
+def _as_row(document: Any) -> Any:
+    return document[np.newaxis] if isinstance(document, np.ndarray) else [document]
