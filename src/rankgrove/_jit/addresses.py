@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import (
@@ -25,7 +26,11 @@ from numba.extending import (
 
 from rankgrove._jit import insides
 
+_BYTES = ir.IntType(8).as_pointer()
+_WORD = ir.IntType(64)
+
 _classes: set[Any] = set()
+_offsets: dict[tuple[Any, int], int] = {}
 
 
 def by_address(class_: Any) -> Any:
@@ -75,7 +80,8 @@ class Addressed(types.Type):
 @register_model(Addressed)
 class _AddressModel(models.PrimitiveModel):
     def __init__(self, manager: Any, type_: Addressed) -> None:
-        super().__init__(manager, type_, manager.lookup(type_.plain).get_value_type().as_pointer())
+        # A pointer to bytes: its type is written into each line that the compiler reads.
+        super().__init__(manager, type_, _BYTES)
 
 
 @unbox(Addressed)
@@ -89,7 +95,7 @@ def _unbox(type_: Addressed, value: Any, wrapper: Any) -> NativeValue:
         if wrapper.context.enable_nrt:
             wrapper.context.nrt.decref(wrapper.builder, type_.plain, native.value)
 
-    return NativeValue(place, native.is_error, clean_up)
+    return NativeValue(wrapper.builder.bitcast(place, _BYTES), native.is_error, clean_up)
 
 
 class _Attributes(insides.AttributeTemplate or object):  # type: ignore[misc]
@@ -102,9 +108,20 @@ class _Attributes(insides.AttributeTemplate or object):  # type: ignore[misc]
 
 def _read_attribute(context: Any, builder: Any, type_: Addressed, value: Any, name: str) -> Any:
     index = type_.plain.instance_class._fields.index(name)
-    loaded = builder.load(cgutils.gep_inbounds(builder, value, 0, index))
+    field = type_.plain.types[index]
+    place = builder.gep(value, [_WORD(_offset(context, type_, index))], inbounds=True)
+    place = builder.bitcast(place, context.get_value_type(field).as_pointer())
+    loaded = builder.load(place)
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return insides.impl_ret_borrowed(context, builder, type_.plain.types[index], loaded)
+    return insides.impl_ret_borrowed(context, builder, field, loaded)
+
+
+def _offset(context: Any, type_: Addressed, index: int) -> int:
+    """Where a field stands in a tuple, in bytes."""
+    if (type_, index) not in _offsets:
+        structure = context.get_value_type(type_.plain)
+        _offsets[type_, index] = structure.get_element_offset(context.target_data, index)
+    return _offsets[type_, index]
 
 
 if insides.HANDS_ADDRESSES:

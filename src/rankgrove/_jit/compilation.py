@@ -24,6 +24,9 @@ _ALLOCATORS = frozenset({"arange", "argsort", "empty", "ones", "sort", "zeros"})
 _making = threading.Lock()
 
 
+_HOW_KERNELS_ARE_COMPILED = ("addresses", "compilation", "intrinsics", "lowering", "parts")
+
+
 class Kernel:
     """A function that is compiled when it is first called.
 
@@ -115,7 +118,8 @@ def inline_kernel(function: Callable[..., Any]) -> Any:
 def modules_inside(function: Callable[..., Any]) -> set[str]:
     """The modules whose kernels a function may call, and they in turn, and how all are compiled."""
     found = {
-        f"rankgrove._jit.{name}" for name in ("addresses", "compilation", "intrinsics", "parts")
+        f"rankgrove._jit.{name}"
+        for name in ("addresses", "compilation", "intrinsics", "lowering", "parts")
     }
     waiting = [function.__globals__]
     while waiting:

@@ -21,6 +21,11 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Compiler": ("numba.core.compiler", ("_compile_core",)),
     "BaseFunction": ("numba.core.types.functions", ("get_call_type", "get_impl_key")),
+    "BaseContext": ("numba.core.base", ("get_function", "call_internal")),
+    "CPUCallConv": (
+        "numba.core.callconv", ("get_return_type", "_get_excinfo_argument", "_get_arg_packer"),
+    ),
+    "Lower": ("numba.core.lowering", ("storevar", "delvar", "getvar", "typeof", "_alloca_var")),
     "Inst": ("numba.core.ir", ("_rec_list_vars",)),
     "Var": ("numba.core.ir", ()),
     "AttributeTemplate": ("numba.core.typing.templates", ()),
@@ -31,6 +36,7 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "dumps": ("numba.core.serialize", ()),
     "CPUTargetOptions": ("numba.core.cpu", ()),
     "config": ("numba.core", ("BOUNDSCHECK",)),
+    "event": ("numba.core", ("start_event", "end_event")),
 }  # fmt: skip
 
 
@@ -47,6 +53,8 @@ def find(name: str) -> Any:
 JITCodeLibrary, Compiler, CompileResult = map(find, ("JITCodeLibrary", "Compiler", "CompileResult"))
 BaseFunction, FunctionCache, dumps = map(find, ("BaseFunction", "FunctionCache", "dumps"))
 rtsys, config, Inst, Var = map(find, ("rtsys", "config", "Inst", "Var"))
+BaseContext, CPUCallConv, Lower = map(find, ("BaseContext", "CPUCallConv", "Lower"))
+event = find("event")
 
 AttributeTemplate, impl_ret_borrowed = find("AttributeTemplate"), find("impl_ret_borrowed")
 

@@ -14,6 +14,7 @@ import numba
 from numba import types
 
 from rankgrove._jit import insides
+from rankgrove._jit.lowering import short_forms
 
 # "numpy" means that x / 0 is inf or nan, not an exception; kernels cannot raise. Bounds are checked
 # when NUMBA_BOUNDSCHECK=1 is set. Nobody calls a kernel from C, and the wrapper for it would take
@@ -30,6 +31,9 @@ _PLAIN = (types.Number, types.Boolean, types.Literal, types.Array, types.SliceTy
 # What built-in functions were found to take and to return, by function and types of arguments.
 _resolved: dict[tuple[Any, ...], Any] = {}
 _resolve: Any = getattr(insides.BaseFunction, "get_call_type", None)
+
+_start: Any = getattr(insides.event, "start_event", None)
+_end: Any = getattr(insides.event, "end_event", None)
 
 # Types in whose values there are no variables of a kernel.
 _without_variables: set[type] = set()
@@ -62,11 +66,14 @@ def _less_work() -> Iterator[None]:
 
     (Numba lets only one thread compile.)
     """
-    methods: list[tuple[Any, str, Any]] = []
+    methods = short_forms()
     if insides.BaseFunction is not None:
         methods.append((insides.BaseFunction, "get_call_type", _resolve_once))
     if insides.Inst is not None and insides.Var is not None:
         methods.append((insides.Inst, "_rec_list_vars", _list_variables_by_type))
+    if insides.event is not None:
+        methods.append((insides.event, "start_event", _start_event))
+        methods.append((insides.event, "end_event", _end_event))
     before = [getattr(owner, name) for owner, name, _ in methods]
     collects = gc.isenabled()
     gc.disable()
@@ -79,6 +86,17 @@ def _less_work() -> Iterator[None]:
             setattr(owner, name, method)
         if collects:
             gc.enable()
+
+
+def _start_event(kind: str, *args: Any, **kwargs: Any) -> None:
+    """Say that something begins, but not that LLVM is about to be asked something."""
+    if kind != "numba:llvm_lock":
+        _start(kind, *args, **kwargs)
+
+
+def _end_event(kind: str, *args: Any, **kwargs: Any) -> None:
+    if kind != "numba:llvm_lock":
+        _end(kind, *args, **kwargs)
 
 
 def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
