@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rankgrove._jit import empty, kernel, local_floats, reinterpret
+from rankgrove._jit import LANES, choose_bytes, empty, kernel, local_floats, reinterpret
+from rankgrove._jit.intrinsics import _choose_bytes_plainly
 
 
 @kernel
@@ -27,6 +28,14 @@ def sum_backwards(values):
     for i in range(1, n):
         total += (kept[i] - kept[i - 1]) * i
     return total, kept.size, kept.nbytes
+
+
+@kernel
+def choose(codes, code, less, highest, out, a, b, place):
+    choose_bytes(
+        codes, np.uint64(code), np.uint8(less), np.uint8(highest), out, np.uint64(a), np.uint64(b),
+        np.uint64(place),
+    )  # fmt: skip
 
 
 @kernel
@@ -69,3 +78,22 @@ def test_an_array_is_seen_as_numbers_of_another_type_in_the_same_place():
     assert flip_signs(values) == 0
     np.testing.assert_array_equal(values, [-1.5, 0.0, -np.inf])
     assert not np.signbit(values[1])
+
+
+@pytest.mark.parametrize("less", [0, 1])
+@pytest.mark.parametrize("highest", [0, 100, 254, 255])
+@pytest.mark.parametrize("places", [(0, 32, 64), (7, 50, 101), (40, 3, 40), (3, 40, 40)])
+def test_bytes_are_chosen_one_by_one_and_no_other_is_written(less, highest, places):
+    rng = np.random.default_rng(highest)
+    codes = rng.integers(0, 256, 90).astype(np.uint8)
+    codes[::5] = [0, 255, highest] * 6
+    before = rng.integers(0, 256, 160).astype(np.uint8)
+    a, b, place = places
+    wanted = before.copy()
+    for i in range(LANES):
+        goes = (int(codes[11 + i]) - less) % 256 <= highest
+        wanted[place + i] = before[(a if goes else b) + i]
+    for function in (choose, _choose_bytes_plainly):
+        out = before.copy()
+        function(codes, 11, np.uint8(less), np.uint8(highest), out, *places)
+        np.testing.assert_array_equal(out, wanted)

@@ -21,7 +21,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("leaves", SHAPES.values(), ids=SHAPES.keys())
-@pytest.mark.parametrize("n_rows", [0, 1, 3, 8, 9, 127, 128, 129, 136, 137])
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 4, 31, 32, 33, 64, 127, 128, 129, 131, 137])
 def test_scores_are_those_of_a_walk_bit_for_bit(leaves, n_rows):
     rng = np.random.default_rng(n_rows)
     ensemble = random_ensemble(rng, leaves, 7)

@@ -16,9 +16,11 @@ from rankgrove._jit.compilation import (
     kernel,
 )
 from rankgrove._jit.intrinsics import (
+    LANES,
     atomic_add,
     atomic_load,
     atomic_store,
+    choose_bytes,
     cycles,
     empty,
     give_way,
@@ -37,6 +39,7 @@ from rankgrove._jit.threads import (
 )
 
 __all__ = [
+    "LANES",
     "Kernel",
     "as_input",
     "atomic_add",
@@ -44,6 +47,7 @@ __all__ = [
     "atomic_store",
     "available_cpus",
     "by_address",
+    "choose_bytes",
     "chunk_queries",
     "compile_swaps",
     "cycles",

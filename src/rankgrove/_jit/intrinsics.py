@@ -202,7 +202,54 @@ def _reinterpret(typing_context: Any, array: Any, dtype: Any) -> Any:
     return array.copy(dtype=dtype.dtype)(array, dtype), generate
 
 
+# How many bytes are chosen at once, by `choose_bytes`.
+LANES = 32
+
+
+def _choose_bytes(
+    typing_context: Any, codes: Any, code: Any, less: Any, highest: Any, out: Any, a: Any, b: Any,
+    place: Any,
+) -> Any:  # fmt: skip
+    """In a kernel: write 32 bytes of `out`, each one from place `a` or from place `b` of it.
+
+    From `a` where the code, less so much, as a byte without sign, is at most the highest. A loop
+    that says the same asks each time whether what it writes is what it reads.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bytes_ = ir.VectorType(ir.IntType(8), LANES)
+        undefined = ir.Constant(bytes_, ir.Undefined)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+
+        def pointer(array: int, index: int) -> Any:
+            pair = signature.args[array], arguments[array]
+            start = cgutils.create_struct_proxy(pair[0])(context, builder, pair[1]).data
+            return builder.bitcast(builder.gep(start, [arguments[index]]), bytes_.as_pointer())
+
+        def repeated(index: int) -> Any:
+            one = builder.insert_element(undefined, arguments[index], ir.IntType(32)(0))
+            return builder.shuffle_vector(one, undefined, zeros)
+
+        reduced = builder.sub(builder.load(pointer(0, 1), align=1), repeated(2))
+        if_a, if_b = (builder.load(pointer(4, index), align=1) for index in (5, 6))
+        is_a = builder.icmp_unsigned("<=", reduced, repeated(3))
+        builder.store(builder.select(is_a, if_a, if_b), pointer(4, 7), align=1)
+        return context.get_dummy_value()
+
+    word, byte = types.uint64, types.uint8
+    return types.void(codes, word, byte, byte, out, word, word, word), generate
+
+
+def _choose_bytes_plainly(
+    codes: Any, code: int, less: Any, highest: Any, out: Any, a: int, b: int, place: int
+) -> None:
+    reduced = codes[code : code + LANES] - less
+    if_a, if_b = out[a : a + LANES], out[b : b + LANES]
+    out[place : place + LANES] = np.where(reduced <= highest, if_a, if_b)
+
+
 # Kernels that run as they stand take what NumPy has.
 _runs_as_it_stands = bool(getattr(numba.config, "DISABLE_JIT", False))
 empty: Any = np.empty if _runs_as_it_stands else intrinsic(_empty)
 reinterpret: Any = np.ndarray.view if _runs_as_it_stands else intrinsic(_reinterpret)
+choose_bytes: Any = _choose_bytes_plainly if _runs_as_it_stands else intrinsic(_choose_bytes)

@@ -8,10 +8,10 @@ column can also be a feature with a set of categories, whose codes are 1 in the 
 Then every split of a tree is decided, from the last to the first, for all documents of the block
 at once: the leaf of a document below a split is the one below its left or its right child, and
 both are known by then. This does more comparisons than a walk from the root, 62 instead of 9 for
-a tree of 63 leaves, but it has no branch, reads memory in order and handles 32 documents or more
+a tree of 63 leaves, but it has no branch, reads memory in order and handles 32 documents
 with one instruction, and so it is several times faster. A leaf number has one byte: trees of
-more than 256 leaves, and blocks of a few documents, are walked instead. Of an oblivious tree one
-split a level is decided: the answers are the bits of the leaf number.
+more than 256 leaves, and blocks of a few documents, are walked instead, several trees at a time.
+Of an oblivious tree one split a level is decided: the answers are the bits of the leaf number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove._jit import as_input, empty, kernel, resolve_n_jobs, run_chunks
+from rankgrove._jit import (
+    LANES,
+    as_input,
+    choose_bytes,
+    empty,
+    kernel,
+    resolve_n_jobs,
+    run_chunks,
+)
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.trees.ensemble import SET_WORDS, Ensemble
 
@@ -34,8 +42,10 @@ MAX_EDGES = 254
 # Slots from here on are leaves in such a tree.
 _BYTE_SPLITS = 255
 # To walk a document through 500 trees of 63 leaves takes 20 us, to decide all of their splits
-# for a block 150 us.
-_FEW_ROWS = 8
+# for 32 documents 60 us.
+_FEW_ROWS = 3
+# Walks that go on side by side, of documents or in trees: one does not wait for another's memory.
+_WALKS = 64
 # Splits times documents that make it worth while to call a thread: about 0.5 ms.
 _CHUNK_WORK = 8_000_000
 # To code a value costs as much as to decide so many splits.
@@ -46,6 +56,7 @@ _PIVOTS = 15
 # The kernels index with unsigned numbers: a signed index is tested for being negative, and the
 # test keeps a loop from being vectorised.
 _ROWS = np.uint64(BLOCK)
+_LANES = np.uint64(LANES)
 _LEAVES = np.uint64(_BYTE_SPLITS * BLOCK)
 
 
@@ -102,8 +113,8 @@ def _encode_categories(values, rows, members, out):
 
 
 @kernel
-def _decide_block(records, place, n_splits, codes, leaves):
-    """Leaf numbers of a whole block for one tree, split by split; returns where they stand.
+def _decide_block(records, place, n_splits, codes, leaves, rows):
+    """Leaf numbers of a block for one tree, split by split; returns where they stand.
 
     `leaves` has a row of the block for each split and for each leaf; the latter hold the leaf's
     own number. A record is left slot, right slot, column (all times 128), and the highest code
@@ -119,20 +130,19 @@ def _decide_block(records, place, n_splits, codes, leaves):
         less = np.uint8(rule >> np.uint32(8))
         place += np.uint64(4)
         out = np.uint64(split) * _ROWS
-        for i in range(_ROWS):
-            # Both are read before one is chosen: only then is there no branch.
-            if_left = leaves[left + i]
-            if_right = leaves[right + i]
-            goes_left = np.uint8(codes[column + i] - less) <= highest
-            leaves[out + i] = if_left if goes_left else if_right
+        i = np.uint64(0)
+        while i < rows:
+            choose_bytes(codes, column + i, less, highest, leaves, left + i, right + i, out + i)
+            i += _LANES
     return out
 
 
 @kernel
-def _decide_levels(records, place, n_splits, codes, leaves):
+def _decide_levels(records, place, n_splits, codes, leaves, rows):
     """As `_decide_block` for an oblivious tree: a bit of the leaf number for each level."""
-    for i in range(_ROWS):
-        leaves[i] = 0
+    for lane in range(np.uint64(0), rows, _LANES):
+        for i in range(_LANES):
+            leaves[np.uint64(lane) + i] = 0
     # Splits stand from the last to the first; the first one of each level will do.
     level = np.uint64(0)
     while level < n_splits:
@@ -141,37 +151,57 @@ def _decide_levels(records, place, n_splits, codes, leaves):
         rule = records[at + np.uint64(3)]
         highest = np.uint8(rule)
         less = np.uint8(rule >> np.uint32(8))
-        for i in range(_ROWS):
-            goes_right = np.uint8(codes[column + i] - less) > highest
-            leaves[i] = np.uint8(leaves[i] * np.uint8(2) + np.uint8(goes_right))
+        for lane in range(np.uint64(0), rows, _LANES):
+            for i in range(_LANES):
+                row = np.uint64(lane) + i
+                goes_right = np.uint8(codes[column + row] - less) > highest
+                leaves[row] = np.uint8(leaves[row] * np.uint8(2) + np.uint8(goes_right))
         level = level * np.uint64(2) + np.uint64(1)
     return np.uint64(0)
 
 
 @kernel
-def _walk_rows(records, first, n_splits, first_leaf, rows, codes, at, walking):
-    """Leaf slots of some documents for one tree, each walked from the root, into `at`.
+def _walk_trees(
+    records, split_offsets, leaf_value, first_tree, last_tree, rows, codes, walks, sums
+):
+    """Add the values of the leaves of some documents in some trees, each walked from the root.
 
-    The documents take their steps in turn, so that one does not wait for another's memory;
-    those that have reached a leaf drop out of the list without a branch.
+    The walks, of each document in each tree, take their steps in turn; those that have reached a
+    leaf drop out of the list without a branch. `walks` has a row each for that list and for the
+    slot, the document, the first split and the first slot of a leaf of each walk.
     """
-    for i in range(rows):
-        at[i] = np.int64(n_splits) - 1 if n_splits > 0 else first_leaf
-        walking[i] = i
-    n_walking = rows if n_splits > 0 else 0
+    walking, slots, documents, starts, first_leaves = walks
+    n_walks = 0
+    n_walking = np.int64(0)
+    for tree in range(first_tree, last_tree):
+        n_splits = split_offsets[tree + 1] - split_offsets[tree]
+        for row in range(rows):
+            starts[n_walks] = split_offsets[tree]
+            documents[n_walks] = row
+            first_leaves[n_walks] = max(n_splits, _BYTE_SPLITS)
+            slots[n_walks] = n_splits - 1 if n_splits > 0 else _BYTE_SPLITS
+            walking[n_walking] = n_walks
+            n_walking += n_splits > 0
+            n_walks += 1
     while n_walking > 0:
         kept = np.int64(0)
         for k in range(n_walking):
-            row = walking[k]
-            place = (first + np.uint64(at[row])) * np.uint64(4)
+            walk = walking[k]
+            place = np.uint64(starts[walk] + slots[walk]) * np.uint64(4)
             rule = records[place + np.uint64(3)]
-            code = codes[np.uint64(records[place + np.uint64(2)]) + np.uint64(row)]
+            code = codes[np.uint64(records[place + np.uint64(2)]) + np.uint64(documents[walk])]
             goes_right = np.uint8(code - np.uint8(rule >> np.uint32(8))) > np.uint8(rule)
             slot = np.int64(records[place + np.uint64(goes_right)] // np.uint32(_ROWS))
-            at[row] = slot
-            walking[kept] = row
-            kept += slot < first_leaf
+            slots[walk] = slot
+            walking[kept] = walk
+            kept += slot < first_leaves[walk]
         n_walking = kept
+    walk = 0
+    for tree in range(first_tree, last_tree):
+        for row in range(rows):
+            leaf = slots[walk] - first_leaves[walk]
+            sums[row] += leaf_value[split_offsets[tree] + tree + leaf]
+            walk += 1
 
 
 @kernel
@@ -180,40 +210,43 @@ def score_rows(
     records, split_offsets, leaf_value, oblivious, n_trees, max_leaves, scores,
 ):  # fmt: skip
     """Add the values of the leaves of the trees, in their order, to the scores of some rows."""
-    codes = np.zeros((len(column_feature), BLOCK), np.uint8)
+    # Codes past the last document are whatever they are, and so are their leaves: nobody looks.
+    codes = empty((len(column_feature), BLOCK), np.uint8)
     flat_codes = codes.reshape(-1)
     leaves = empty((_BYTE_SPLITS + max_leaves) * BLOCK, np.uint8)
     for leaf in range(max_leaves):
         leaves[(_BYTE_SPLITS + leaf) * BLOCK : (_BYTE_SPLITS + leaf + 1) * BLOCK] = leaf
-    at = empty(BLOCK, np.int64)
-    walking = empty(BLOCK, np.int64)
-    sums = np.zeros(BLOCK, np.float64)
+    walks = empty((5, BLOCK), np.int64)
+    sums = empty(BLOCK, np.float64)
     for start in range(first, last, BLOCK):
         rows = min(last - start, BLOCK)
         encode_block(features, start, rows, column_feature, column_set, edges, n_edges, sets, codes)
         for row in range(rows):
             sums[row] = scores[start + row]
-        for tree in range(n_trees):
-            first_split = np.uint64(split_offsets[tree])
-            n_splits = np.uint64(split_offsets[tree + 1] - split_offsets[tree])
-            values = leaf_value[split_offsets[tree] + tree :]
-            if rows <= _FEW_ROWS or n_splits > _BYTE_SPLITS:
-                first_leaf = max(np.int64(n_splits), _BYTE_SPLITS)
-                _walk_rows(
-                    records, first_split, n_splits, first_leaf, rows, flat_codes, at, walking
-                )
-                for i in range(rows):
-                    sums[i] += values[at[i] - first_leaf]
+        tree = 0
+        while tree < n_trees:
+            next_tree = tree + 1
+            n_splits = np.uint64(split_offsets[next_tree] - split_offsets[tree])
+            place = np.uint64(split_offsets[tree]) * np.uint64(4)
+            if n_splits > _BYTE_SPLITS or (rows <= _FEW_ROWS and not oblivious[tree]):
+                next_tree = min(tree + max(1, _WALKS // rows), n_trees)
+                _walk_trees(
+                    records, split_offsets, leaf_value, tree, next_tree, rows, flat_codes, walks,
+                    sums,
+                )  # fmt: skip
             else:
-                place = first_split * np.uint64(4)
                 if oblivious[tree]:
-                    root = _decide_levels(records, place, n_splits, flat_codes, leaves)
+                    root = _decide_levels(
+                        records, place, n_splits, flat_codes, leaves, np.uint64(rows)
+                    )
                 else:
-                    root = _decide_block(records, place, n_splits, flat_codes, leaves)
-                # Also for the places of a last block that hold no document: a loop of fixed
-                # length is faster.
-                for i in range(_ROWS):
+                    root = _decide_block(
+                        records, place, n_splits, flat_codes, leaves, np.uint64(rows)
+                    )
+                values = leaf_value[split_offsets[tree] + tree :]
+                for i in range(np.uint64(rows)):
                     sums[i] += values[leaves[root + i]]
+            tree = next_tree
         for row in range(rows):
             scores[start + row] = sums[row]
 
