@@ -20,6 +20,7 @@ from rankgrove.data.dicts import are_dicts, features_of_dicts
 from rankgrove.data.documents import Documents
 from rankgrove.data.frames import as_narwhals
 from rankgrove.data.queries import SplitQueries
+from rankgrove.data.small_frames import features_of_small_frame
 from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
 
 # A data frame may bring its queries along in a column of this name.
@@ -42,7 +43,8 @@ def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
     elif isinstance(data, (np.ndarray, list, tuple)) or hasattr(data, "tocsr"):
         matrix = as_features(data, 0.0)
     else:
-        return _from_frame_or_array(data, names)
+        small = features_of_small_frame(data, names)
+        return _from_frame_or_array(data, names) if small is None else small
     _check_width(matrix, names)
     if isinstance(data, Documents):
         check_names(data.feature_names, tuple(names))
