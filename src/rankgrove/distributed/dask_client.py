@@ -101,9 +101,9 @@ def _knock(address: str) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)
-    with caller:
+    with caller, caller.makefile("rb") as words:
         # A scheduler speaks first: the length of a short message. With TLS it waits for its turn.
-        if place.scheme == "tcp" and not 0 < int.from_bytes(caller.recv(8), "little") < 1 << 16:
+        if place.scheme == "tcp" and not 0 < int.from_bytes(words.read(8), "little") < 1 << 16:
             raise ConnectionError("what listens there is no Dask scheduler")
 
 
