@@ -3,6 +3,10 @@ models of the same size that XGBoost and CatBoost grow themselves.
 
 LightGBM trains 500 trees of 63 leaves; Rankgrove scores a copy of them, and must give the same
 scores to the bit.
+
+A call that scores one query consists of trees and of the rest. The rest is the time of the same
+call with no tree to score: by a model without trees, which is Python's part, and by the first 0
+trees of the model, which also turns the values of the documents into codes.
 """
 
 from __future__ import annotations
@@ -18,23 +22,35 @@ from benchmarks.common import THREADS, Task, alternate, limit_threads, medians, 
 limit_threads()
 
 import numpy as np  # noqa: E402 (the thread limits must be set before)
+import pandas as pd  # noqa: E402
+import polars as pl  # noqa: E402
+import pyarrow as pa  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-from rankgrove.data.dataset import Dataset  # noqa: E402
+from rankgrove.data.dataset import Dataset, default_feature_names  # noqa: E402
 from rankgrove.data.synthetic import make_web_search  # noqa: E402
+from rankgrove.model.model import Model  # noqa: E402
+from rankgrove.model.schema import Schema  # noqa: E402
 from rankgrove.testing.lightgbm_trees import ensemble_of  # noqa: E402
 from rankgrove.testing.peers import fit_peer, peer_settings  # noqa: E402
 from rankgrove.trees.contributions import Explainer  # noqa: E402
+from rankgrove.trees.ensemble import Ensemble  # noqa: E402
 from rankgrove.trees.predict import PreparedEnsemble  # noqa: E402
 
 COMMAND = "python -m benchmarks.score"
-PACKAGES = ("numpy", "numba", "lightgbm", "xgboost-cpu", "catboost")
+PACKAGES = (
+    "numpy", "numba", "pandas", "polars", "pyarrow", "lightgbm", "xgboost-cpu", "catboost",
+)  # fmt: skip
 N_FEATURES, N_TREES, N_LEAVES, DEPTH = 136, 500, 63, 6
 N_DOCUMENTS, QUERY, N_QUERIES, N_EXPLAINED = 100_000, 100, 20, 200
+# How often each is called in a row, and how often that is timed.
+N_CALLS, CALL_ROUNDS = 40, 9
 
 Features = NDArray[Any]
 # From threads and features to scores.
 Score = Callable[[int, Features], Any]
+# From the documents of one query to scores.
+Call = Callable[[Any], Any]
 
 
 def train(tool: str, data: Dataset, parameters: Mapping[str, Any], **settings: Any) -> Any:
@@ -54,7 +70,7 @@ def make_scores(data: Dataset) -> tuple[dict[str, Score], Any, Any]:
 
     def xgboost(threads: int, features: Features) -> Any:
         forest.set_param("nthread", threads)
-        return forest.inplace_predict(features, predict_type="margin")
+        return forest.inplace_predict(features, predict_type="margin", validate_features=False)
 
     return (
         {
@@ -87,7 +103,7 @@ def time_scores(scores: dict[str, Score], features: Features, rounds: int) -> st
             columns.append({tool: value / per for tool, value in seconds.items()})
     rows = []
     for tool in scores:
-        cells = [tool + (" (other trees)" if tool in ("xgboost", "catboost") else "")]
+        cells = [_named(tool)]
         for column in columns:
             cells += [f"{1e6 * column[tool]:.2f}", f"{column[tool] / column['rankgrove']:.1f}"]
         rows.append(cells)
@@ -102,6 +118,86 @@ def time_scores(scores: dict[str, Score], features: Features, rounds: int) -> st
         f"CatBoost {N_TREES} oblivious trees of depth {DEPTH}. LightGBM's time is the better one "
         f"of float32 and float64 input.\n\n" + table(header, rows)
     )
+
+
+def forms_of(features: Features) -> dict[str, Any]:
+    """The documents of one query in all forms that services have them in."""
+    names = default_feature_names(N_FEATURES)
+    columns = dict(zip(names, features.T.copy(), strict=True))
+    return {
+        "NumPy, float32": features,
+        "NumPy, float64": features.astype(np.float64),
+        "pandas": pd.DataFrame(columns),
+        "polars": pl.DataFrame(columns),
+        "pyarrow": pa.table(columns),
+        "lists": features.tolist(),
+        "dicts": [dict(zip(names, row, strict=True)) for row in features.tolist()],
+    }
+
+
+def time_calls(scores: dict[str, Score], ensemble: Ensemble, features: Features) -> str:
+    """One query, and one document, at a time: what a call takes, and what of it besides trees."""
+    schema = Schema(default_feature_names(N_FEATURES))
+    model = Model(ensemble, schema, {}, {})
+    bare = Model(Ensemble.from_trees([]), schema, {}, {})
+    tools: dict[str, Call] = {
+        "rankgrove, scorer": model.scorer(),
+        "rankgrove, predict": model.predict,
+    }
+    tools |= {tool: partial(scores[tool], 1) for tool in ("lightgbm", "xgboost", "catboost")}
+    rest: dict[str, Call] = {
+        "a scorer without trees: Python's part": bare.scorer(),
+        "`predict` without trees: Python's part": bare.predict,
+        "the scorer with its first 0 trees: also codes": model.scorer(n_trees=0),
+    }
+    by_tool: list[list[str]] = [[_named(tool)] for tool in tools]
+    by_form: list[list[str]] = [[form] for form in forms_of(features[:1])]
+    by_rest: list[list[str]] = [[name] for name in rest]
+    for size in (QUERY, 1):
+        forms = forms_of(features[:size])
+        plain = forms["NumPy, float32"]
+        calls = {tool: (call, plain) for tool, call in tools.items()}
+        calls["wide"] = tools["lightgbm"], forms["NumPy, float64"]
+        seconds = _time_each(calls)
+        seconds["lightgbm"] = min(seconds["lightgbm"], seconds.pop("wide"))
+        frames = _time_each({tool: (call, forms["pandas"]) for tool, call in tools.items()})
+        for cells, tool in zip(by_tool, tools, strict=True):
+            ratio = seconds[tool] / seconds["rankgrove, scorer"]
+            cells += [f"{seconds[tool]:.1f}", f"{ratio:.1f}", f"{frames[tool]:.0f}"]
+        scorer = tools["rankgrove, scorer"]
+        of_form = _time_each({form: (scorer, query) for form, query in forms.items()})
+        of_rest = _time_each({name: (call, plain) for name, call in rest.items()})
+        for rows, found in ((by_form, of_form), (by_rest, of_rest)):
+            for cells, value in zip(rows, found.values(), strict=True):
+                cells.append(f"{value:.1f}")
+    sizes = [f"{QUERY} documents", "1 document"]
+    header = [name for size in sizes for name in (f"us a call, {size}", "ratio", f"pandas, {size}")]
+    columns = [f"us, {size}" for size in sizes]
+    return (
+        f"One call at a time on one thread, the same trees: a query of {QUERY} documents, and one "
+        f"document, from a float32 array and from a pandas frame.\n\n"
+        f"{table(['tool', *header], by_tool)}\n\n"
+        f"Rankgrove's scorer by what the documents come in.\n\n"
+        f"{table(['form', *columns], by_form)}\n\n"
+        f"What a call takes besides the trees, from a float32 array.\n\n"
+        f"{table(['call', *columns], by_rest)}"
+    )
+
+
+def _named(tool: str) -> str:
+    return tool + (" (other trees)" if tool in ("xgboost", "catboost") else "")
+
+
+def _time_each(calls: Mapping[str, tuple[Call, Any]]) -> dict[str, float]:
+    """Microseconds of each call, called in turn."""
+
+    def repeat(call: Call, query: Any) -> None:
+        for _ in range(N_CALLS):
+            call(query)
+
+    tasks: dict[str, Task] = {name: partial(repeat, *call) for name, call in calls.items()}
+    found = medians(alternate(tasks, CALL_ROUNDS))
+    return {name: 1e6 * seconds / N_CALLS for name, seconds in found.items()}
 
 
 def _cut(features: Features, size: int, n_batches: int) -> list[Features]:
@@ -152,6 +248,7 @@ def main() -> None:
     body = "\n\n".join(
         [
             time_scores(scores, features, arguments.rounds),
+            time_calls(scores, ensemble, features),
             time_contributions(booster, ensemble, features, arguments.rounds),
             f"The first call, with compiling or loading the compiled code, took {first:.1f} s.",
         ]
