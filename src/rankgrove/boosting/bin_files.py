@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.boosting.binned import refuse_infinite
-from rankgrove.boosting.features import feature_numbers
 from rankgrove.data.blocks import Blocks, Roles, UnforeseenError
 from rankgrove.data.checksum import checksum_of_features
 from rankgrove.data.dataset import default_feature_names
+from rankgrove.data.documents import feature_numbers
 from rankgrove.data.memory import available_memory, check_memory
 from rankgrove.errors import DataError, ParameterError, parameter, whole_number
 from rankgrove.trees.binned_data import BinnedData, Cutting
@@ -67,6 +67,8 @@ def bin_files(
     model = BinnedData.load(like) if isinstance(like, (str, PathLike)) else like
     if model is not None and "feature_names" not in options:
         options = options | _columns_like(model, paths)
+    elif model is None and not _is_text(paths):
+        options = options | {"categorical": categorical}
     blocks = Blocks(paths, block_rows=block_rows, n_jobs=n_jobs, **options)
     passes = _Passes(blocks, n_jobs)
     n_rows, width = blocks.n_rows, padded_width(len(blocks.feature_names))
@@ -91,7 +93,9 @@ def bin_files(
             )
     if out is not None:
         named = {name: fields.get(name) for name in FIELDS}
-        parts = Parts(named, fields["query_ids"], bins, cutting, blocks.feature_names)
+        parts = Parts(
+            named, fields["query_ids"], bins, cutting, blocks.feature_names, blocks.source.levels
+        )
         write(out, parts, passes.encode(bins), lambda: passes.checksum)
         return BinnedData.load(out)
     codes = np.empty((n_rows, width), dtype=np.uint8)
@@ -101,17 +105,23 @@ def bin_files(
         first += len(block)
     return BinnedData(
         matrix=BinnedMatrix.of(codes, bins), bins=bins, cutting=cutting,
-        checksum=passes.checksum, feature_names=blocks.feature_names, **fields,
+        checksum=passes.checksum, feature_names=blocks.feature_names, levels=blocks.source.levels,
+        **fields,
     )  # fmt: skip
 
 
-def _columns_like(model: BinnedData, paths: Any) -> dict[str, Any]:
-    """What has files read with the features of binned data."""
+def _is_text(paths: Any) -> bool:
+    """Whether files are LETOR text, and no tables."""
     from rankgrove.data.files import format_of  # noqa: PLC0415 (for the one case)
     from rankgrove.data.places import find_files  # noqa: PLC0415
 
-    if format_of(find_files(paths)[0].path) != "letor":
-        return {"features": list(model.feature_names)}
+    return format_of(find_files(paths)[0].path) == "letor"
+
+
+def _columns_like(model: BinnedData, paths: Any) -> dict[str, Any]:
+    """What has files read with the features of binned data, and its levels."""
+    if not _is_text(paths):
+        return {"features": list(model.feature_names), "categorical": model.levels_by_name}
     named = model.feature_names != default_feature_names(model.n_features)
     return {"feature_names": model.feature_names} if named else {"n_features": model.n_features}
 
@@ -138,7 +148,7 @@ class _Passes:
         except ParameterError:
             self._blocks.source.learn()
             chosen = feature_numbers("categorical", categorical, self._blocks.feature_names)
-        chosen.sort()
+        chosen = sorted({*chosen, *self._blocks.source.levels})
         fields, summary = self.gather(chosen, seed)
         bins = bins_of(summary, self._blocks.feature_names, max_bins, self._n_jobs)
         return fields, bins, Cutting(max_bins, tuple(chosen), seed)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.boosting.features import feature_numbers
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.dataset import Dataset, with_features
-from rankgrove.data.documents import Documents
+from rankgrove.data.documents import Documents, feature_numbers
+from rankgrove.data.levels import features_by
 from rankgrove.data.memory import available_memory
 from rankgrove.errors import DataError, parameter, refusal
 from rankgrove.trees.binned_data import BinnedData
@@ -61,7 +61,7 @@ class Binned:
             by_feature = keeps_columns(parameters, train)
             matrix = encode(data.features, bins, n_jobs, by_feature=by_feature)
         matrices = {
-            name: _matrix_of(name, data, bins, n_jobs)
+            name: _matrix_of(name, data, bins, train, n_jobs)
             for name, data in valid.items()
             if data is not train
         }
@@ -111,9 +111,10 @@ class SharedBins:
 
 
 def categorical_features(train: Documents, parameters: Parameters) -> list[int]:
-    """The numbers of the features that the parameters take as categories."""
+    """The numbers of the features that the parameters, or their levels, say are categories."""
     chosen = () if parameters.categorical is None else parameters.categorical
-    return feature_numbers("categorical", chosen, train.feature_names)
+    named = feature_numbers("categorical", chosen, train.feature_names)
+    return list(dict.fromkeys([*named, *train.levels]))
 
 
 def categories_of(train: Documents, parameters: Parameters) -> dict[int, tuple[float, ...]]:
@@ -155,11 +156,18 @@ def _check_cutting(train: BinnedData, parameters: Parameters) -> None:
             raise refusal(name, rule, got, advice="pass that, or bin the files anew")
 
 
-def _matrix_of(name: str, data: Documents, bins: Bins, n_jobs: int | None) -> BinnedMatrix:
-    """The codes of a validation set."""
+def _matrix_of(
+    name: str, data: Documents, bins: Bins, train: Documents, n_jobs: int | None
+) -> BinnedMatrix:
+    """The codes of a validation set, its categories by the levels of the training data."""
     if not isinstance(data, BinnedData):
-        return encode(with_features(data, "validation").features, bins, n_jobs)
-    if not bins.same_as(data.bins):
+        features = with_features(data, "validation").features
+        try:
+            features = features_by(features, data.levels, train.levels, train.feature_names)
+        except DataError as error:
+            raise DataError(f"validation set {name!r}: {error}") from None
+        return encode(features, bins, n_jobs)
+    if not bins.same_as(data.bins) or data.levels != train.levels:
         raise DataError(
             f"validation set {name!r} must be binned as the training data. Got other bins: bin it "
             f"with {parameter('like')}, or give its file as it is."

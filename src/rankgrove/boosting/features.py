@@ -7,27 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rankgrove.errors import parameter, refusal, unknown_name, whole_number
-
-
-def feature_numbers(name: str, chosen: Collection[Any], feature_names: Sequence[str]) -> list[int]:
-    """The numbers of features that are given by name or number; an unknown one is refused.
-
-    >>> feature_numbers("categorical", ["b", 0], ["a", "b"])
-    [1, 0]
-    """
-    numbers = []
-    for feature in chosen:
-        if isinstance(feature, str):
-            if feature not in feature_names:
-                raise unknown_name(f"a feature of {parameter(name)}", feature, feature_names)
-            numbers.append(feature_names.index(feature))
-        else:
-            whole_number(f"a feature of {parameter(name)}", feature, 0, len(feature_names) - 1)
-            numbers.append(int(feature))
-    if len(set(numbers)) != len(numbers):
-        raise refusal(name, "name a feature once", got=f"one twice in {list(chosen)}")
-    return numbers
+from rankgrove.data.documents import feature_numbers
+from rankgrove.errors import refusal
 
 
 def monotone_signs(

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 from rankgrove.cli.console import count, say, show, show_json
 from rankgrove.cli.files import as_written, check_outputs, sizes_of
-from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
+from rankgrove.cli.options import (
+    Categorical,
+    Json,
+    Reading,
+    argument,
+    names_in,
+    option,
+    takes_reading,
+)
 
 
 @takes_reading
@@ -28,9 +36,7 @@ def bin(
         Path | None, option("FILE", "Take the bins of this .bins file, that of training.")
     ] = None,
     max_bins: Annotated[int, option("N", "How finely a feature is cut, 2 to 255.")] = 255,
-    categorical: Annotated[
-        str | None, option("NAMES", "Features that are categories, with commas between.")
-    ] = None,
+    categorical: Categorical = None,
     random_state: Annotated[int, option("N", "Seed of the rows that quantiles are of.")] = 0,
     json: Json = False,
     *,
@@ -47,7 +53,7 @@ def bin(
     sets = {path: out.with_name(f"{path.name.partition('.')[0]}.bins") for path in valid or []}
     outputs = {"out": out, **{f"{path}, binned,": place for path, place in sets.items()}}
     check_outputs([*files, *sets, like], outputs)
-    chosen = None if categorical is None else [name.strip() for name in categorical.split(",")]
+    chosen = names_in(categorical)
     cut: dict[str, Any] = {"max_bins": max_bins, "categorical": chosen}
     options = reading.chosen
     data = bin_files(

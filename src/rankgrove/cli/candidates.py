@@ -137,7 +137,8 @@ class Inputs:
         for name, model in self.models.items():
             # A table goes by the names of features, LETOR text by their number.
             features = model.feature_names if table_columns(self.path) else model.n_features
-            key = features, model.schema.needs_base_scores
+            levels = tuple(model.schema.levels_by_name.items())
+            key = features, model.schema.needs_base_scores, levels
             if key not in read:
                 read[key] = read_for_model(model, self.path, self.reading, with_labels=True)
             found[name] = read[key]

@@ -7,8 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rankgrove.cli.console import count, show, show_json, warn
-from rankgrove.cli.files import sizes_of
-from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
+from rankgrove.cli.files import categories_option, sizes_of
+from rankgrove.cli.options import (
+    Categorical,
+    Json,
+    Reading,
+    argument,
+    names_in,
+    option,
+    takes_reading,
+)
 from rankgrove.errors import parameter, refusal
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ def convert(
     out_absent: Annotated[
         str | None, option("zero|missing", "Which values a LETOR file OUT leaves out.")
     ] = None,
+    categorical: Categorical = None,
     json: Json = False,
     *,
     reading: Reading,
@@ -47,7 +56,7 @@ def convert(
     if given and format_of(target) != "letor":
         named = " and ".join(parameter(f"out_{name}") for name in given)
         raise refusal(named, "be used with a LETOR file OUT", str(target))
-    data = reading.read(source)
+    data = reading.read(source, **categories_option(source, names_in(categorical)))
     write_data(data, target, n_jobs=reading.n_jobs, **given)
     lost = losses(data, target)
     for loss in lost:

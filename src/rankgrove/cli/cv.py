@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,7 +64,7 @@ def cv(
     rankers = _make_rankers(params or [], parameters, valid_share)
     chosen = choose_metrics(metrics or [], preset)
     with interruptible("before the first fold was done: nothing is known."):
-        read = read_training(data, reading.with_ids(chosen))
+        read = read_training(data, reading.with_ids(chosen), {"categorical": _categories(rankers)})
         table = cross_validate(
             rankers, read, chosen, folds=folds, valid_share=valid_share, seed=seed,
             n_jobs=reading.n_jobs, verbose=True,
@@ -103,6 +104,12 @@ def _make_rankers(
             {field.name: getattr(chosen, field.name) for field in fields(chosen)}
         )
     return rankers
+
+
+def _categories(rankers: Mapping[str, RankingEstimator]) -> list[Any]:
+    """The features that any of them takes as categories."""
+    named = (getattr(ranker, "categorical", None) or () for ranker in rankers.values())
+    return list(dict.fromkeys(feature for features in named for feature in features))
 
 
 def _summary(path: Path, data: Documents, table: CrossValidation) -> dict[str, Any]:

@@ -90,8 +90,11 @@ def as_written(path: Path) -> str:
     return f"{uri[1]}://{'/' if uri[1] == 'file' else ''}{str(path)[uri.end() :]}"
 
 
-def read_training(path: Path, reading: Reading, parameters: Any = None) -> Documents:
-    """The data of a file; in bins where it is a file of them, or where a pattern names several."""
+def read_training(path: Path, reading: Reading, cut: Mapping[str, Any]) -> Documents:
+    """The data of a file; in bins where it is a file of them, or where a pattern names several.
+
+    `cut` has the parameters by which features are binned, and `categorical`, for tables, too.
+    """
     from rankgrove.boosting.bin_files import bin_files
     from rankgrove.data.places import is_pattern
     from rankgrove.trees.bins_file import is_bins_file, load
@@ -100,10 +103,15 @@ def read_training(path: Path, reading: Reading, parameters: Any = None) -> Docum
         _refuse_reading(path, reading)
         return load(path)
     if not is_pattern(as_written(path)):
-        return reading.read(path)
-    names = ("max_bins", "categorical", "random_state")
-    cut = {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
+        return reading.read(path, **categories_option(path, cut.get("categorical")))
     return bin_files(as_written(path), **cut, **reading.chosen)
+
+
+def categories_option(path: Path, categorical: Any) -> dict[str, Any]:
+    """What has a table read with these categories; LETOR text has numbers only."""
+    from rankgrove.data.files import format_of
+
+    return {} if format_of(path) == "letor" or not categorical else {"categorical": categorical}
 
 
 def _refuse_reading(path: Path, reading: Reading) -> None:
@@ -129,7 +137,7 @@ def read_with_features_of(
         return bin_files(as_written(path), like=train, **reading.chosen)
     # Of a table the columns of the training data, in their order.
     changes = {} if format_of(path) == "letor" else {"features": train.feature_names}
-    data = reading.read(path, **changes)
+    data = reading.read(path, **changes, **categories_option(path, train.levels_by_name))
     if data.n_features != train.n_features:
         most = max(data.n_features, train.n_features)
         raise DataError(

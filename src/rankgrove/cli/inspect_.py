@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rankgrove.cli.console import bar, count, heading, make_table, percent, show, show_json
-from rankgrove.cli.options import Json, Reading, argument, is_model_file, option, takes_reading
+from rankgrove.cli.files import categories_option
+from rankgrove.cli.options import (
+    Categorical,
+    Json,
+    Reading,
+    argument,
+    is_model_file,
+    names_in,
+    option,
+    takes_reading,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,6 +61,7 @@ class Finding:
 def inspect(
     file: Annotated[Path, argument("FILE", "A data file of any format, or a model.")],
     per_feature: Annotated[bool, option(None, "Also list every feature.", "--per-feature")] = False,
+    categorical: Categorical = None,
     json: Json = False,
     *,
     reading: Reading,
@@ -63,7 +74,8 @@ def inspect(
         return
     from rankgrove.data.describe import describe
 
-    found = describe(reading.read(file), n_jobs=reading.n_jobs)
+    options = categories_option(file, names_in(categorical))
+    found = describe(reading.read(file, **options), n_jobs=reading.n_jobs)
     findings = find_oddities(found)
     if json:
         noted = [asdict(finding) for finding in findings]
@@ -180,6 +192,8 @@ def _features(found: Description) -> Table:
     for feature in found.per_feature:
         figures = (feature.min, feature.mean, feature.max)
         shares = (percent(number, found.documents) for number in (feature.zeros, feature.missing))
-        shown = ("-" if figure is None else f"{figure:.5g}" for figure in figures)
+        shown = ["-" if figure is None else f"{figure:.5g}" for figure in figures]
+        if feature.levels is not None:
+            shown[0] = f"{feature.levels:,} levels"
         table.add_row(feature.name, *shown, *shares)
     return table

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rankgrove.model.base import ScoringModel
 
 _FEATURES_SHOWN = 10
+_LEVELS_SHOWN = 8
+_LEVEL_LENGTH = 24
 
 
 def inspect_model(path: Path, json: bool) -> None:
@@ -39,6 +41,7 @@ def inspect_model(path: Path, json: bool) -> None:
     if found["needs_base_scores"]:
         show("It was trained on top of base scores, and needs them to score.", "")
     _show_parts(found)
+    _show_levels(found)
     _show_parameters(model, found)
     if found["validation"]:
         steps = "epochs" if found["kind"] == "network" else "trees"
@@ -110,6 +113,23 @@ def _sizes(
         if categorical := len(found["categorical"]):
             of_them += f" and {categorical:,} categorical"
         yield "features", features, of_them
+
+
+def _show_levels(found: dict[str, Any]) -> None:
+    """The categories that are no plain numbers, of each feature that has such."""
+    rows = [
+        [name, f"{len(levels):,}", _some([repr(level) for level in levels])]
+        for name, levels in found.get("levels", {}).items()
+    ]
+    if rows:
+        show(make_table("categorical", "levels", "", rows=rows, numeric=1), "")
+
+
+def _some(levels: list[str]) -> str:
+    """The first levels, shortened, and how many more there are."""
+    shown = [f"{text[:_LEVEL_LENGTH]}…" if len(text) > _LEVEL_LENGTH else text for text in levels]
+    more = len(levels) - _LEVELS_SHOWN
+    return ", ".join(shown[:_LEVELS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _show_parts(found: dict[str, Any]) -> None:

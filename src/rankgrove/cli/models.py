@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from rankgrove.cli.files import categories_option
 from rankgrove.cli.options import Reading, argument
 from rankgrove.errors import DataError
 
@@ -41,10 +43,12 @@ def read_for_model(
         # A model of default names, f1 to fN, was trained on LETOR text: it goes by position.
         if names != default_feature_names(len(names)) or set(names) <= set(columns):
             chosen = list(names)
+    levels = model.schema.levels_by_name
     if not with_labels and lacks_labels(path, reading):
-        data = _read_unlabelled(path, reading, columns, chosen)
+        data = _read_unlabelled(path, reading, columns, chosen, levels)
     else:
-        data = reading.read(path, **({} if chosen is None else {"features": chosen}))
+        changes = {} if chosen is None else {"features": chosen}
+        data = reading.read(path, **changes, **categories_option(path, levels))
     _check_width(model, path, data)
     if model.schema.needs_base_scores and data.base_scores is None:
         raise DataError(
@@ -101,14 +105,19 @@ def _check_width(model: ScoringModel, path: Path, data: Dataset) -> None:
 
 
 def _read_unlabelled(
-    path: Path, reading: Reading, columns: list[str], chosen: list[str] | None
+    path: Path,
+    reading: Reading,
+    columns: list[str],
+    chosen: list[str] | None,
+    levels: Mapping[str, Any],
 ) -> Dataset:
     """A table without labels: these are all 0; without query ids, it is one query."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet
 
-    from rankgrove.data.delimited import DelimitedFile
+    from rankgrove.data.columns import ColumnOptions
+    from rankgrove.data.delimited import DelimitedFile, read_delimited
     from rankgrove.data.files import format_of
     from rankgrove.data.frames import from_frame
     from rankgrove.data.streams import format_and_compression
@@ -127,10 +136,10 @@ def _read_unlabelled(
         if kind == "parquet":
             table = pyarrow.parquet.read_table(path, columns=wanted)
         else:
-            types = dict.fromkeys(chosen, pa.float32())
-            types |= {name: pa.string() for name in (qid, ids) if name is not None}
             file = DelimitedFile(path, _SEPARATORS[kind], format_and_compression(path)[1], True)
-            table = file.read(wanted, types)
+            names = (None, qid, None, reading.base_score, ids, None)
+            group = None if qid else [0]
+            table, _ = read_delimited(file, ColumnOptions(names, group, chosen, "error", levels))
     except (pa.ArrowException, OSError) as error:
         problem = " ".join(str(error).split()).rstrip(".")
         raise DataError(f"{path}: must be a sound {kind} file. Got: {problem}.") from None
@@ -139,7 +148,7 @@ def _read_unlabelled(
     try:
         return from_frame(
             table, label=label, qid=qid, group=None if qid else [table.num_rows],
-            base_score=reading.base_score, document_id=ids, features=chosen,
+            base_score=reading.base_score, document_id=ids, features=chosen, categorical=levels,
             split_queries="group" if reading.split_queries == "group" else "error",
         )  # fmt: skip
     except DataError as error:

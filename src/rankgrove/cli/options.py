@@ -45,6 +45,9 @@ Metrics = Annotated[
         "-m",
     ),
 ]
+Categorical = Annotated[
+    str | None, option("NAMES", "Features that are categories, with commas between.")
+]
 Preset = Annotated[
     str | None, option("TOOL", "Policies of lightgbm, xgboost, catboost, trec_eval or sklearn.")
 ]
@@ -110,7 +113,7 @@ class Reading:
     @property
     def feature_list(self) -> list[str] | None:
         """The names of the features, where they are given."""
-        return None if self.features is None else [n.strip() for n in self.features.split(",")]
+        return names_in(self.features)
 
     def read(self, path: Path, **changes: Any) -> Dataset:
         """The data of a file, read with these options and changes."""
@@ -136,6 +139,11 @@ class Reading:
         if self.index_base is not None and self.index_base.isdecimal():
             options["index_base"] = int(self.index_base)
         return options
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """Names with commas between, where they are given."""
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def is_model_file(path: Path) -> bool:

@@ -109,6 +109,8 @@ def scores_from_feature(data: Dataset, column: str) -> Scores:
             f"--column must be a feature's name or its number from 1 to {len(names)}. "
             f"Got {column!r}; names are {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}."
         )
+    if at in data.levels:
+        raise DataError(f"--column must be a feature of numbers. Got {names[at]!r}: categories.")
     if missing := int(np.isnan(data.features[:, at]).sum()):
         warn(f"{names[at]} is missing in {count(missing, 'document')}: these rank last.")
     return feature_scores(data, at)

@@ -164,7 +164,9 @@ def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[st
 
     from rankgrove.metrics.evaluate import measure_dataset
 
-    train = read_training(job.train, reading, parameters)
+    names = ("max_bins", "categorical", "random_state")
+    cut = {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
+    train = read_training(job.train, reading, cut)
     data = {"": train}
     for name, path in job.sets.items():
         data[name] = read_with_features_of(train, job.train, path, reading)

@@ -153,7 +153,9 @@ def _run(job: Job, chosen: dict[str, Any], reading: Reading) -> tuple[Documents,
     from rankgrove.experiments.tune.tune import tune as search
 
     import_optuna()
-    train, valid = read_training(job.train, reading), None
+    valid = None
+    cut = {"categorical": chosen["fixed"].get("categorical")}
+    train = read_training(job.train, reading, cut)
     if job.valid is not None:
         valid = read_with_features_of(train, job.train, job.valid, reading)
     try:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rankgrove.data.dataset import arranged
 from rankgrove.data.files import StrPath, format_of
+from rankgrove.data.levels import Levels
 from rankgrove.data.places import Place, find_files
 from rankgrove.data.queries import queries_from_runs
 from rankgrove.errors import DataError, ParameterError, parameter
@@ -71,6 +72,14 @@ class Source(Protocol):
 
     def learn(self) -> None:
         """Look through all files for what the first lines did not show."""
+
+    @property
+    def coded_names(self) -> list[str]:
+        """The features whose values are categories other than numbers."""
+
+    @property
+    def levels(self) -> dict[int, Levels]:
+        """The levels of such features, by number."""
 
 
 class UnforeseenError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset, arranged
+from rankgrove.data.documents import feature_numbers
+from rankgrove.data.levels import CodedColumn, code_column, is_categorical_type
 from rankgrove.data.queries import SplitQueries, as_ids, make_queries
 from rankgrove.errors import DataError, ParameterError, parameter, refuse_repeats, unknown_name
 
@@ -35,10 +37,11 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column plays which role, and which are features."""
+    """Which column plays which role, which are features, and which of these are categories."""
 
     roles: dict[str, str]
     features: list[str]
+    categorical: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -50,13 +53,15 @@ class Columns:
 class ColumnOptions:
     """What `from_frame` and `read_table` are told about the columns.
 
-    `names` are those of the columns that play the `ROLES`, None where none plays it.
+    `names` are those of the columns that play the `ROLES`, None where none plays it. `categorical`
+    are features by name or number, or a mapping with the levels of each.
     """
 
     names: tuple[str | None, ...]
     group: ArrayLike | None
     features: Sequence[str] | None
     split_queries: SplitQueries
+    categorical: Collection[Any] | None = None
 
     def choose(self, names: Sequence[str]) -> Columns:
         """The columns these options mean, out of those there are."""
@@ -76,7 +81,13 @@ class ColumnOptions:
                 raise DataError(
                     f"features must not hold the {role} column. Got {roles[role]!r} among them."
                 )
-        return Columns(roles, list(features))
+        chosen = feature_numbers("categorical", self.categorical or (), features)
+        return Columns(roles, list(features), frozenset(features[number] for number in chosen))
+
+    def text_columns(self, columns: Columns) -> list[str]:
+        """The features that are known to have levels that are strings, whatever a text shows."""
+        levels = self.categorical if isinstance(self.categorical, Mapping) else {}
+        return [n for n in columns.features if n in levels and isinstance((*levels[n], 0)[0], str)]
 
     def _roles(self, names: Sequence[str]) -> dict[str, str]:
         asked = dict(zip(ROLES, self.names, strict=True))
@@ -110,8 +121,12 @@ def build_dataset(
     blocks: Iterable[nw.DataFrame[Any]],
     columns: Columns,
     options: ColumnOptions,
+    coded: Mapping[str, CodedColumn],
 ) -> Dataset:
-    """The Dataset of a table: its role columns whole, its feature columns in row blocks."""
+    """The Dataset of a table: its role columns whole, its feature columns in row blocks.
+
+    `coded` has the columns of categories, whole, which blocks need not have.
+    """
 
     def values(role: str) -> NDArray[Any] | None:
         if role not in columns.roles:
@@ -126,8 +141,13 @@ def build_dataset(
     data = Dataset(
         bare, offsets=queries.offsets, query_ids=queries.ids, **arranged(queries, **fields)
     )
-    features = fill_features(blocks, columns.features, len(roles), queries.order)
-    return replace(data, features=features, feature_names=tuple(columns.features))
+    names = columns.features
+    features = fill_features(
+        blocks, names, len(roles), queries.order,
+        coded={name: column.numbers for name, column in coded.items()},
+    )  # fmt: skip
+    levels = {names.index(name): column.levels for name, column in coded.items()}
+    return replace(data, features=features, feature_names=tuple(names), levels=levels)
 
 
 def role_arrays(data: Dataset, *names: str | None) -> dict[str, NDArray[Any]]:
@@ -174,14 +194,47 @@ _ARROW_NUMBERS = frozenset(
 )
 
 
-def check_numeric(frame: nw.DataFrame[Any], names: Sequence[str]) -> None:
-    """Refuse feature columns that are not numbers, all of them in one message."""
-    bad = [f"{name!r} ({_kind(frame[name])})" for name in names if not _is_numeric(frame[name])]
+def columns_to_code(
+    frame: nw.DataFrame[Any],
+    names: Sequence[str],
+    categorical: Collection[str],
+    advice: str | None = None,
+) -> list[str]:
+    """The feature columns to take as levels: by type, or those named that are not numbers.
+
+    Others must be numbers: see `check_numeric`.
+    """
+    coded = [
+        name
+        for name in names
+        if is_categorical_type(frame[name]) or (name in categorical and _is_text(frame[name]))
+    ]
+    check_numeric(frame, [name for name in names if name not in coded], advice)
+    return coded
+
+
+def code_columns(frame: nw.DataFrame[Any], names: Iterable[str]) -> dict[str, CodedColumn]:
+    """Columns of a table as levels, by name."""
+    return {name: code_column(frame[name]) for name in names}
+
+
+def check_numeric(
+    frame: nw.DataFrame[Any], names: Sequence[str], advice: str | None = None
+) -> None:
+    """Refuse feature columns that are not numbers, all of them in one message.
+
+    `advice` says what to do, by default to name them as categories.
+    """
+    bad = {name: _kind(frame[name]) for name in names if not _is_numeric(frame[name])}
     if bad:
-        raise DataError(
-            f"feature columns must be numbers or booleans. Got {', '.join(bad)}: drop or encode "
-            f"them, or name the columns to take in {parameter('features=')}."
-        )
+        others = f"name the columns to take in {parameter('features=')}"
+        if advice is None:
+            advice = (
+                f"name those that are categories in {parameter('categorical=')}, drop others, or "
+                f"{others}"
+            )
+        got = ", ".join(f"{name!r} ({kind})" for name, kind in bad.items())
+        raise DataError(f"feature columns must be numbers or booleans. Got {got}: {advice}.")
 
 
 def too_large(name: str, row: int, value: object) -> DataError:
@@ -198,11 +251,15 @@ def fill_features(
     n_rows: int,
     order: NDArray[np.int64] | None,
     first_row: int = 0,
+    coded: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> NDArray[np.float32]:
     """The feature matrix, whose row `i` is row `order[i]` of the blocks.
 
-    `first_row` is the number of the first one, for messages.
+    `first_row` is the number of the first one, for messages. `coded` has columns that are numbers
+    already, whole, in place of those of the blocks.
     """
+    coded = coded or {}
+    plain = [name for name in names if name not in coded]
     out = np.empty((n_rows, len(names)), dtype=np.float32)
     place = None if order is None else np.argsort(order)
     done = 0
@@ -210,7 +267,9 @@ def fill_features(
         stop = done + len(block)
         if stop > n_rows:
             break
-        columns = _numbers_of(block, names)
+        found = dict(zip(plain, _numbers_of(block, plain), strict=True))
+        found |= {name: numbers[done:stop] for name, numbers in coded.items()}
+        columns = [found[name] for name in names]
         for first in range(done, stop, _TILE_ROWS):
             last = min(first + _TILE_ROWS, stop)
             tile = out[first:last] if place is None else np.empty_like(out[first:last])
@@ -261,6 +320,13 @@ def _is_numeric(column: nw.Series[Any]) -> bool:
     return values.dtype.kind in "biuf" or (
         values.dtype.kind == "O" and all(isinstance(value, number) for value in values)
     )
+
+
+def _is_text(column: nw.Series[Any]) -> bool:
+    """Whether a column that is to be of categories has levels, and not numbers as they are."""
+    import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
+
+    return bool(column.dtype == nw.String) or not _is_numeric(column)
 
 
 def _kind(column: nw.Series[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.checksum import checksum_of_features
 from rankgrove.data.documents import Documents, Rows, default_feature_names
+from rankgrove.data.levels import Levels
 from rankgrove.data.queries import Queries, SplitQueries, as_ids, make_queries
 from rankgrove.data.shard import Shard
-from rankgrove.errors import DataError
+from rankgrove.errors import DataError, parameter
 
 __all__ = [
     "Dataset",
@@ -22,6 +23,7 @@ __all__ = [
     "as_floats",
     "default_feature_names",
     "with_features",
+    "with_numbers",
 ]
 
 if TYPE_CHECKING:
@@ -58,6 +60,9 @@ class Dataset(Documents):
         pair counts the product of the two. Metrics of whole rankings have no use for them.
     shard
         The place of these queries among those of all workers: all of them, if there is one worker.
+    levels
+        For each feature, by its number, that is of categories other than numbers: these, in rising
+        order. Its value k stands for level k.
     """
 
     features: NDArray[np.float32]
@@ -70,6 +75,7 @@ class Dataset(Documents):
     feature_names: tuple[str, ...] = ()
     document_weights: NDArray[np.float64] | None = None
     shard: Shard = None  # type: ignore[assignment]
+    levels: dict[int, Levels] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -161,6 +167,18 @@ def with_features(data: Documents, purpose: str) -> Dataset:
     )
 
 
+def with_numbers(data: Documents, purpose: str) -> Dataset:
+    """The data, whose features must all be numbers that mean what they say for this purpose."""
+    data = with_features(data, purpose)
+    for name, levels in data.levels_by_name.items():
+        shown = f", as {levels[0]!r:.40}" if levels else ""
+        raise DataError(
+            f"{purpose} must be given features that are numbers. Got categories in "
+            f"{name!r}{shown}: drop it, or make numbers of it, one column per category."
+        )
+    return data
+
+
 def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """A one-dimensional contiguous float array of its own memory."""
     return _as_numbers(values, name, dtype, 1)
@@ -179,7 +197,10 @@ def _as_numbers(values: Any, name: str, dtype: Any, n_dimensions: int) -> NDArra
         with np.errstate(over="ignore"):
             array = np.array(values, dtype=dtype, order="C")
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name} must be numbers. Got {error}.") from None
+        advice = ""
+        if name == "features" and "string" in str(error):
+            advice = f": pass a data frame, and name categories in {parameter('categorical=')}"
+        raise DataError(f"{name} must be numbers. Got {error}{advice}.") from None
     if array.ndim != n_dimensions:
         form = {1: "one", 2: "two"}[n_dimensions]
         raise DataError(f"{name} must be {form}-dimensional. Got shape {array.shape}.")

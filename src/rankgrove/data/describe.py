@@ -57,6 +57,9 @@ class FeatureSummary:
         Documents where it is NaN, infinite, zero.
     min, max, mean
         Of its finite values; None where it has none.
+    levels
+        Of categories that are no numbers, how many there are; None otherwise. Such a feature has
+        no zeros, and no min, max and mean.
     """
 
     name: str
@@ -66,6 +69,7 @@ class FeatureSummary:
     min: float | None
     max: float | None
     mean: float | None
+    levels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,12 @@ def describe(data: Dataset, n_jobs: int | None = None) -> Description:
     features = as_input(data.features, np.float32)
     labels = as_input(data.labels, np.float32)
     summaries, constant, hashes = _summarise(features, data.feature_names, n_jobs)
+    summaries = tuple(
+        FeatureSummary(s.name, s.missing, 0, 0, None, None, None, len(data.levels[feature]))
+        if feature in data.levels
+        else s
+        for feature, s in enumerate(summaries)
+    )
     duplicates, contradictions = _find_duplicates(features, hashes, labels, data.group)
     values, counts = np.unique(labels, return_counts=True)
     grades = dict(zip(values.tolist(), counts.tolist(), strict=True))
@@ -388,4 +398,6 @@ def _value_lines(found: Description) -> Iterator[str]:
         )
         zeros = _percent(feature.zeros, found.documents)
         missing = _percent(feature.missing, found.documents)
+        if feature.levels is not None:
+            figures, zeros = f"{feature.levels:,} levels".rjust(35), "-"
         yield f"{feature.name:{width}} {figures} {zeros:>8} {missing:>8}"

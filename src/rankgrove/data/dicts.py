@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.levels import Levels, number_of_value
 from rankgrove.errors import DataError
 
 
@@ -18,15 +19,20 @@ def are_dicts(data: Any) -> bool:
 
 
 def features_of_dicts(
-    documents: Sequence[Mapping[str, Any]], names: Sequence[str]
+    documents: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    levels: Mapping[int, Levels] | None = None,
 ) -> NDArray[np.float32]:
     """The features of these names, in this order, one row per dict.
 
     What a dict does not have is missing, as None and NaN are; what is no feature is ignored.
+    `levels` are those of features that are categories, by number: see `features_of`.
 
     >>> features_of_dicts([{"bm25": 7.5, "url": "a"}, {"bm25": None}], ["bm25", "clicks"]).tolist()
     [[7.5, nan], [nan, nan]]
     """
+    if levels:
+        documents = [_by_levels(document, names, levels) for document in documents]
     out = np.empty((len(documents), len(names)), dtype=np.float32)
     missing = repeat(np.nan)
     row = 0
@@ -43,6 +49,17 @@ def features_of_dicts(
         _refuse_values(documents[row], names, row)
     _refuse_strangers(documents, names)
     return out
+
+
+def _by_levels(document: Any, names: Sequence[str], levels: Mapping[int, Levels]) -> Any:
+    """A document with the places of its categories in place of them."""
+    if not isinstance(document, Mapping):
+        return document  # whoever takes its values says what is wrong
+    found = dict(document)
+    for feature, known in levels.items():
+        if (name := names[feature]) in found:
+            found[name] = number_of_value(found[name], known, name)
+    return found
 
 
 def _refuse_values(document: Mapping[str, Any], names: Sequence[str], row: int) -> NoReturn:

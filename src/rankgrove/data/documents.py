@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankgrove.data.levels import Levels
 from rankgrove.data.queries import offsets_of, spans
 from rankgrove.data.shard import Shard
-from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
+from rankgrove.errors import (
+    DataError,
+    ParameterError,
+    parameter,
+    refusal,
+    refuse_repeats,
+    unknown_name,
+    whole_number,
+)
 
 # The fields with one entry per document.
 BY_DOCUMENT = ("labels", "base_scores", "document_ids", "document_weights")
@@ -36,6 +45,7 @@ class Documents(ABC):
     feature_names: tuple[str, ...]
     document_weights: NDArray[np.float64] | None
     shard: Shard
+    levels: dict[int, Levels]
 
     @abstractmethod
     def features_checksum(self, n_jobs: int | None = None) -> int:
@@ -55,6 +65,8 @@ class Documents(ABC):
                 f"Got {len(self.feature_names)}."
             )
         refuse_repeats("feature_names", self.feature_names)
+        if strays := [feature for feature in self.levels if not 0 <= feature < n_features]:
+            raise DataError(f"levels must be of one of {n_features} features. Got {strays[0]}.")
         for name in BY_DOCUMENT:
             _check_length(name, getattr(self, name), n_rows, "document")
         n_queries = len(self.offsets) - 1
@@ -98,6 +110,11 @@ class Documents(ABC):
     @property
     def n_features(self) -> int:
         return len(self.feature_names)
+
+    @property
+    def levels_by_name(self) -> dict[str, Levels]:
+        """The levels of features whose numbers stand for categories, by the name of the feature."""
+        return {self.feature_names[feature]: levels for feature, levels in self.levels.items()}
 
     @property
     def query_weights(self) -> NDArray[np.float64]:
@@ -222,6 +239,26 @@ class Documents(ABC):
 def default_feature_names(n_features: int) -> tuple[str, ...]:
     """`f1`, `f2`, …: numbered from 1, as LETOR files number them."""
     return tuple(f"f{number}" for number in range(1, n_features + 1))
+
+
+def feature_numbers(name: str, chosen: Collection[Any], feature_names: Sequence[str]) -> list[int]:
+    """The numbers of features that are given by name or number; an unknown one is refused.
+
+    >>> feature_numbers("categorical", ["b", 0], ["a", "b"])
+    [1, 0]
+    """
+    numbers = []
+    for feature in chosen:
+        if isinstance(feature, str):
+            if feature not in feature_names:
+                raise unknown_name(f"a feature of {parameter(name)}", feature, feature_names)
+            numbers.append(feature_names.index(feature))
+        else:
+            whole_number(f"a feature of {parameter(name)}", feature, 0, len(feature_names) - 1)
+            numbers.append(int(feature))
+    if len(set(numbers)) != len(numbers):
+        raise refusal(name, "name a feature once", got=f"one twice in {list(chosen)}")
+    return numbers
 
 
 def _check_weights(unit: str, weights: NDArray[np.float64] | None, shard: Shard) -> None:

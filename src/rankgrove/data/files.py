@@ -97,6 +97,9 @@ def losses(data: Dataset, path: StrPath) -> list[str]:
     if data.feature_names != default_feature_names(data.n_features):
         names = ", ".join(data.feature_names[:3]) + (", ..." if data.n_features > 3 else "")
         lost.append(f"LETOR has no place for feature names ({names}): they come back as f1, ...")
+    if data.levels:
+        names = ", ".join(data.levels_by_name)
+        lost.append(f"LETOR has no place for categories ({names}): they come back as numbers.")
     return lost
 
 

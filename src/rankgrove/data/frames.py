@@ -7,26 +7,28 @@ the optional extra `frames`. Both are imported on first use: `import rankgrove` 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.columns import (
     ColumnOptions,
     Columns,
     block_rows,
     build_dataset,
-    check_numeric,
+    code_columns,
+    columns_to_code,
     cut_frame,
     plain_ids,
     role_arrays,
 )
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.levels import Levels, code_column
 from rankgrove.data.queries import SplitQueries
 from rankgrove.data.streams import format_and_compression, open_for_writing
 from rankgrove.errors import DataError, ParameterError, need_extra, parameter, unknown_name
@@ -56,6 +58,7 @@ def from_frame(
     document_id: str | None = None,
     document_weight: str | None = None,
     features: Sequence[str] | None = None,
+    categorical: Collection[Any] | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
     """A Dataset from a data frame with a row per document.
@@ -73,23 +76,31 @@ def from_frame(
     features
         The columns to take as features, in this order. By default all that remain, except an
         index that pandas stored as `__index_level_0__`.
+    categorical
+        Those of the features, by name or number, whose strings are categories; a mapping of names
+        to levels says which, as `levels_by_name` of a model's schema does. Columns that are
+        Categorical, Enum or an Arrow dictionary are categories by their type.
     split_queries
         What to do when a query's rows are not contiguous: "error" or "group".
 
     Integers, floats, decimals and booleans become float32; null, None and NaN are missing. An
     integer past 2**24 is rounded to a float32; a finite number past the float32 range, or a
-    column of anything else, is an error.
+    column of anything else, is an error. Categories are strings, whole numbers or booleans; their
+    values in `features` are places in `levels`, and an empty string is a category like others.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": [1, 0], "qid": ["a", "a"], "bm25": [7.5, None]})
     >>> from_frame(frame).features.tolist()
     [[7.5], [nan]]
+    >>> data = from_frame(frame.assign(source=["web", "app"]), categorical=["source"])
+    >>> data.features.tolist(), data.levels_by_name
+    ([[7.5, 1.0], [nan, 0.0]], {'source': ('app', 'web')})
     """
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
     table = as_narwhals(frame)
     names = (label, qid, weight, base_score, document_id, document_weight)
-    options = ColumnOptions(names, group, features, split_queries)
+    options = ColumnOptions(names, group, features, split_queries, categorical)
     columns = options.choose(table.collect_schema().names())
     if isinstance(table, nw.LazyFrame):
         table = table.select(columns.names).collect()
@@ -110,7 +121,8 @@ def to_frame(
     """A data frame with a row per document; `from_frame` brings back the same Dataset, bit for bit.
 
     Columns: label, qid, then weight, base_score, document_id and document_weight where the Dataset
-    has them and the name is not None, then the features. A query's weight stands in each row.
+    has them and the name is not None, then the features, those of categories as pandas or polars
+    Categorical or as an Arrow dictionary. A query's weight stands in each row.
 
     >>> data = Dataset.from_arrays([[7.5], [2.0]], [1, 0], group=[2])
     >>> to_frame(data, "polars").columns
@@ -121,7 +133,44 @@ def to_frame(
         columns = {name: plain_ids(values, backend) for name, values in columns.items()}
     for number, name in enumerate(data.feature_names):
         columns[name] = data.features[:, number]
-    return make_frame(columns, backend)
+    frame = make_frame(columns, backend)
+    for number, levels in data.levels.items():
+        name = data.feature_names[number]
+        frame = _with_categories(frame, name, data.features[:, number], levels, backend)
+    return frame
+
+
+def _with_categories(
+    frame: Any, name: str, numbers: NDArray[np.float32], levels: Levels, backend: Backend
+) -> Any:
+    """The frame with a column of categories in place of its numbers."""
+    places = np.where(np.isnan(numbers), -1, numbers).astype(np.int32)
+    if backend == "pandas":
+        module = importlib.import_module("pandas")
+        return frame.assign(**{name: module.Categorical.from_codes(places, list(levels))})
+    if backend == "pyarrow":
+        column = _as_dictionary(numbers, levels, importlib.import_module("pyarrow"))
+        return frame.set_column(frame.column_names.index(name), name, column)
+    module = importlib.import_module("polars")
+    if not all(isinstance(level, str) for level in levels):
+        raise DataError(
+            f"categories must be strings in a frame of polars. Got {levels[0]!r} in {name!r}: take "
+            f"another backend."
+        )
+    values = [None if place < 0 else levels[place] for place in places.tolist()]
+    return frame.with_columns(module.Series(name, values, dtype=module.Categorical))
+
+
+def _as_dictionary(numbers: NDArray[np.float32], levels: Levels, pa: Any) -> Any:
+    """A column of categories as Arrow has it."""
+    missing = np.isnan(numbers)
+    places = pa.array(np.where(missing, 0, numbers).astype(np.int32), mask=missing)
+    return pa.DictionaryArray.from_arrays(places, pa.array(levels, _arrow_type(levels, pa)))
+
+
+def _arrow_type(levels: Levels, pa: Any) -> Any:
+    kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64()}
+    return kinds[type(levels[0]) if levels else str]
 
 
 def make_frame(columns: dict[str, Any], backend: Backend) -> Any:
@@ -151,6 +200,7 @@ def read_table(
     document_id: str | None = None,
     document_weight: str | None = None,
     features: Sequence[str] | None = None,
+    categorical: Collection[Any] | None = None,
     split_queries: SplitQueries = "error",
 ) -> Dataset:
     """A Dataset from a CSV, TSV or Parquet file with a row per document.
@@ -164,19 +214,22 @@ def read_table(
     header
         Whether the first line of a CSV or TSV file names the columns. If not, they are named
         "0", "1", ... from the left, as in `label="0", qid="1"`.
-    label, qid, group, weight, base_score, document_id, document_weight, features, split_queries
+    label, qid, group, weight, base_score, document_id, document_weight, features, categorical
+        As for `from_frame`.
+    split_queries
         As for `from_frame`.
 
     In CSV an empty field, NA, NaN, nan, null and NULL are missing. Ids that are all plain
     integers (7, not 007) are read as integers, others as strings, of which only the empty one
-    is missing. Parquet knows its types, and is read block by block: there is never a second
-    copy of the features in memory.
+    is missing. Categories that are all numbers are read as numbers, unless a mapping says that
+    they are strings; others are strings, of which only the empty one is missing. Parquet knows
+    its types, and is read block by block: there is never a second copy of the features in memory.
     """
     pa = import_pyarrow("reading CSV and Parquet files")
     file = Path(path)
     kind, compression = _format_of(file, format)
     names = (label, qid, weight, base_score, document_id, document_weight)
-    options = ColumnOptions(names, group, features, split_queries)
+    options = ColumnOptions(names, group, features, split_queries, categorical)
     with naming_file(file, kind, pa):
         if not file.is_file():
             what = "a directory" if file.is_dir() else "no file there"
@@ -220,14 +273,27 @@ def write_table(
     if kind != "parquet" and any(np.any(values == "") for values in roles.values()):
         raise DataError(f"ids must not be empty strings to be written to a {kind} file. Got one.")
     columns = {name: pa.array(plain_ids(values, kind)) for name, values in roles.items()}
-    features = [(name, pa.float32()) for name in data.feature_names]
+    # CSV has no types: there a category is its text.
+    kinds = {
+        number: pa.dictionary(pa.int32(), _arrow_type(levels, pa)) if kind == "parquet"
+        else _arrow_type(levels, pa)
+        for number, levels in data.levels.items()
+    }  # fmt: skip
+    if kind != "parquet" and any("" in levels for levels in data.levels.values()):
+        raise DataError(f"categories must not be empty strings in a {kind} file. Got one.")
+    features = [(n, kinds.get(number, pa.float32())) for number, n in enumerate(data.feature_names)]
     schema = pa.schema([(name, column.type) for name, column in columns.items()] + features)
     step = block_rows(data.n_features)
     with open_for_writing(file) as stream, _open_writer(stream, kind, schema, header, pa) as writer:
         for start in range(0, data.n_documents, step):
             block = data.features[start : start + step]
             arrays = [column.slice(start, step) for column in columns.values()]
-            arrays += [pa.array(block[:, number]) for number in range(data.n_features)]
+            arrays += [
+                _as_dictionary(block[:, number], data.levels[number], pa).cast(kinds[number])
+                if number in kinds
+                else pa.array(block[:, number])
+                for number in range(data.n_features)
+            ]
             writer.write_table(pa.table(arrays, schema=schema))
 
 
@@ -262,8 +328,9 @@ def _from_eager(frame: Any, columns: Columns, options: ColumnOptions) -> Dataset
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
     table = nw.from_native(frame, eager_only=True)
-    check_numeric(table, columns.features)
-    return build_dataset(table, cut_frame(table, len(columns.features)), columns, options)
+    names = columns_to_code(table, columns.features, columns.categorical)
+    coded = code_columns(table, names)
+    return build_dataset(table, cut_frame(table, len(columns.features)), columns, options, coded)
 
 
 def import_pyarrow(purpose: str) -> Any:
@@ -310,9 +377,13 @@ def _read_parquet(path: Path, pa: Any, options: ColumnOptions) -> Dataset:
     with pa.parquet.ParquetFile(path, **PARQUET) as file:
         columns = options.choose(file.schema_arrow.names)
         features = columns.features
-        check_numeric(nw.from_native(file.schema_arrow.empty_table()), features)
-        roles = file.read(columns=list(columns.roles.values()))
+        empty = nw.from_native(file.schema_arrow.empty_table())
+        names = columns_to_code(empty, features, columns.categorical)
+        roles = nw.from_native(file.read(columns=list(columns.roles.values())))
+        # One at a time: a column of strings takes far more memory than its numbers.
+        coded = {n: code_column(nw.from_native(file.read(columns=[n]))[n]) for n in names}
         step = min(READ_ROWS, block_rows(len(features)))
-        batches = file.iter_batches(step, columns=features)
+        plain = [name for name in features if name not in coded]
+        batches = file.iter_batches(step, columns=plain) if plain else []
         blocks = (nw.from_native(pa.Table.from_batches([batch])) for batch in batches)
-        return build_dataset(nw.from_native(roles), blocks, columns, options)
+        return build_dataset(roles, blocks if plain else [roles], columns, options, coded)

@@ -23,6 +23,7 @@ from rankgrove.data.letor import (
     width_of,
 )
 from rankgrove.data.letor_reader import ABSENT, CHUNK_BYTES, LetorOptions, LetorReader
+from rankgrove.data.levels import Levels
 from rankgrove.data.places import Place
 from rankgrove.data.streams import LineReader, open_for_reading
 from rankgrove.errors import DataError, ParseError, parameter
@@ -125,6 +126,14 @@ class LetorSource:
         if any(isinstance(part, list) for part in parts):
             raise DataError("all files must have query ids, or none. Got some of both kinds.")
         return np.concatenate(parts)
+
+    @property
+    def coded_names(self) -> list[str]:
+        return []
+
+    @property
+    def levels(self) -> dict[int, Levels]:
+        return {}
 
     def more_fields(self) -> dict[str, NDArray[Any]]:
         return {

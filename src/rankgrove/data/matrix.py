@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankgrove.data.columns import check_numeric, cut_frame, fill_features
+from rankgrove.data.columns import (
+    code_columns,
+    columns_to_code,
+    cut_frame,
+    fill_features,
+)
 from rankgrove.data.dataset import (
     Dataset,
     as_features,
@@ -17,8 +23,9 @@ from rankgrove.data.dataset import (
     with_features,
 )
 from rankgrove.data.dicts import are_dicts, features_of_dicts
-from rankgrove.data.documents import Documents
+from rankgrove.data.documents import Documents, feature_numbers
 from rankgrove.data.frames import as_narwhals
+from rankgrove.data.levels import Levels, features_by, numbers_by
 from rankgrove.data.queries import SplitQueries
 from rankgrove.data.small_frames import features_of_small_frame
 from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
@@ -27,11 +34,14 @@ from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
 _QID = "qid"
 
 
-def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
+def features_of(
+    data: Any, names: Sequence[str], levels: Mapping[int, Levels] | None = None
+) -> NDArray[np.float32]:
     """The features of these names, in this order: float32, row-major, not copied if they are so.
 
     Data frames and dicts go by name, arrays by position, and a Dataset by position with names
-    that must not contradict.
+    that must not contradict. `levels` are those of features that are categories, by number: a
+    value is its place among them, and missing if it has none.
     """
     if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 2:
         matrix = np.ascontiguousarray(data)
@@ -39,16 +49,18 @@ def features_of(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
         data = with_features(data, "features")
         matrix = np.ascontiguousarray(data.features, dtype=np.float32)
     elif are_dicts(data):
-        return features_of_dicts(data, names)
+        return features_of_dicts(data, names, levels)
     elif isinstance(data, (np.ndarray, list, tuple)) or hasattr(data, "tocsr"):
         matrix = as_features(data, 0.0)
     else:
-        small = features_of_small_frame(data, names)
-        return _from_frame_or_array(data, names) if small is None else small
+        # Levels are looked up in whole columns.
+        small = None if levels else features_of_small_frame(data, names)
+        return _from_frame_or_array(data, names, levels or {}) if small is None else small
     _check_width(matrix, names)
     if isinstance(data, Documents):
         check_names(data.feature_names, tuple(names))
-    return matrix
+        return features_by(matrix, data.levels, levels or {}, names)
+    return features_by(matrix, {}, levels, names) if levels else matrix
 
 
 def base_of(
@@ -101,7 +113,9 @@ def check_names(names: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     )
 
 
-def _from_frame_or_array(data: Any, names: Sequence[str]) -> NDArray[np.float32]:
+def _from_frame_or_array(
+    data: Any, names: Sequence[str], levels: Mapping[int, Levels]
+) -> NDArray[np.float32]:
     try:
         table = as_narwhals(data)
     except ParameterError:
@@ -111,11 +125,13 @@ def _from_frame_or_array(data: Any, names: Sequence[str]) -> NDArray[np.float32]
                 f"or a list of dicts. Got {type(data).__name__}: files are read with read_data "
                 f"first."
             ) from None
-        return features_of(np.asarray(data), names)
-    return _from_table(table, names)
+        return features_of(np.asarray(data), names, levels)
+    return _from_table(table, names, levels)
 
 
-def _from_table(table: Any, names: Sequence[str]) -> NDArray[np.float32]:
+def _from_table(
+    table: Any, names: Sequence[str], levels: Mapping[int, Levels]
+) -> NDArray[np.float32]:
     """The columns of a table that the model knows by name, in its order."""
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
@@ -132,8 +148,19 @@ def _from_table(table: Any, names: Sequence[str]) -> NDArray[np.float32]:
     refuse_repeats("column names", filter(wanted.__contains__, columns), "Rename or drop one.")
     if isinstance(table, nw.LazyFrame):
         table = table.select(features).collect()
-    check_numeric(table, features)
-    return fill_features(cut_frame(table, len(features)), features, len(table), None)
+    known = {features[number]: of_feature for number, of_feature in levels.items()}
+    advice = "convert them, as they were numbers in training"
+    names_to_code = columns_to_code(table, features, known, advice)
+    coded = {
+        name: numbers_by(column, known.get(name), name)
+        for name, column in code_columns(table, names_to_code).items()
+    }
+    blocks = cut_frame(table, len(features))
+    matrix = fill_features(blocks, features, len(table), None, coded=coded)
+    for number, of_feature in levels.items():
+        if (name := features[number]) not in coded:
+            matrix[:, number] = numbers_by(matrix[:, number], of_feature, name)
+    return matrix
 
 
 def as_dataset(
@@ -146,8 +173,12 @@ def as_dataset(
     base_scores: ArrayLike | None = None,
     document_weights: ArrayLike | None = None,
     split_queries: SplitQueries = "error",
+    categorical: Collection[Any] | None = None,
 ) -> Documents:
-    """A Dataset from what scikit-learn users pass."""
+    """A Dataset from what scikit-learn users pass.
+
+    `categorical` are features by name or number whose strings, in a data frame, are categories.
+    """
     if isinstance(X, Documents):
         given = {"y": y, "qid": qid, "group": group, "sample_weight": weights,
                  "base_scores": base_scores, "document_weights": document_weights}  # fmt: skip
@@ -159,27 +190,42 @@ def as_dataset(
         raise DataError("y must be given, the label of each row. Got None.")
     names: tuple[str, ...] | None = None
     features = X
+    levels: dict[int, Levels] = {}
     # Asked of the type: a lazy frame of polars warns when it is asked itself.
     if hasattr(type(X), "columns"):
         table = as_narwhals(X).lazy().collect()
         if qid is None and group is None and _QID in table.columns:
             qid = table[_QID].to_numpy()
         names = tuple(name for name in table.columns if name != _QID)
-        features = features_of(table, names)
+        features, levels = _coded_features(table, names, categorical or ())
     if qid is None and group is None:
         raise DataError(
             "qid or group must be given, to say which rows form a query. Got neither: pass qid=, "
             "one per row, or group=, the rows of each query."
         )
-    return Dataset.from_arrays(
+    data = Dataset.from_arrays(
         features, y, qid=qid, group=group, weights=weights, base_scores=base_scores,
         document_weights=document_weights, split_queries=split_queries, feature_names=names,
     )  # fmt: skip
+    return replace(data, levels=levels) if levels else data
+
+
+def _coded_features(
+    table: Any, names: Sequence[str], categorical: Collection[Any]
+) -> tuple[NDArray[np.float32], dict[int, Levels]]:
+    """The features of a table, and the levels of those that are categories."""
+    chosen = {names[number] for number in feature_numbers("categorical", categorical, names)}
+    coded = code_columns(table, columns_to_code(table, names, chosen))
+    numbers = {name: column.numbers for name, column in coded.items()}
+    blocks = cut_frame(table, len(names))
+    features = fill_features(blocks, list(names), len(table), None, coded=numbers)
+    return features, {names.index(name): column.levels for name, column in coded.items()}
 
 
 def validation_sets(
     valid: Documents | Mapping[str, Documents] | Iterable[Documents] | None,
     eval_set: Iterable[tuple[Any, ...]] | None,
+    categorical: Collection[Any] | None = None,
 ) -> dict[str, Documents]:
     """Validation sets by name: one without is `valid`, several are numbered from `valid_1`."""
     if valid is not None and eval_set is not None:
@@ -192,7 +238,7 @@ def validation_sets(
     if isinstance(valid, Mapping):
         sets = dict(valid)
     else:
-        several = [as_validation_set(entry) for entry in eval_set or ()]
+        several = [as_validation_set(entry, categorical) for entry in eval_set or ()]
         several = several if valid is None else list(valid)
         numbers = range(1, len(several) + 1)
         names = ["valid"] if len(several) == 1 else [f"valid_{number}" for number in numbers]
@@ -204,11 +250,12 @@ def validation_sets(
     return sets
 
 
-def as_validation_set(entry: Any) -> Documents:
+def as_validation_set(entry: Any, categorical: Collection[Any] | None = None) -> Documents:
     """A validation set from (X, y, qid), or (X, y) where X brings its queries."""
     if isinstance(entry, Documents):
         return entry
     if not isinstance(entry, (tuple, list)) or len(entry) not in (2, 3):
         got = f"{type(entry).__name__} as an entry"
         raise refusal("eval_set", "be a list of tuples (X, y, qid)", got=got)
-    return as_dataset(entry[0], entry[1], qid=entry[2] if len(entry) == 3 else None)
+    qid = entry[2] if len(entry) == 3 else None
+    return as_dataset(entry[0], entry[1], qid=qid, categorical=categorical)

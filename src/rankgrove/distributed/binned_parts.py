@@ -22,13 +22,13 @@ from rankgrove.boosting.bin_files import (
     bins_of,
     encode_block,
 )
-from rankgrove.boosting.features import feature_numbers
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.blocks import Blocks, Roles, UnforeseenError
 from rankgrove.data.dataset import default_feature_names
+from rankgrove.data.documents import feature_numbers
 from rankgrove.data.letor_blocks import LetorSource
 from rankgrove.data.memory import available_memory, check_memory
-from rankgrove.distributed.parts import Part, check_width
+from rankgrove.distributed.parts import Part, check_width, refuse_levels
 from rankgrove.distributed.sharing import (
     PartRoles,
     ReadPart,
@@ -83,6 +83,8 @@ def bin_parts(
     watch
         Called before each block; what it raises ends the work.
     """
+    if parameters.categorical and not any(part.is_letor for part in parts):
+        options = {**options, "categorical": parameters.categorical}
     reading = _Reading(parts, peers, options, like, n_jobs, watch)
     if like is not None:
         check_width(name, len(reading.feature_names), like.n_features)
@@ -142,7 +144,9 @@ class _Reading:
         self._watch()
         if part.place is None:
             raise DataError(f"{part.name}: must be a file to be read in blocks. Got a frame.")
-        return Blocks([part.place], n_jobs=self._n_jobs, **self._options)
+        blocks = Blocks([part.place], n_jobs=self._n_jobs, **self._options)
+        refuse_levels(blocks.source.coded_names, part.name)
+        return blocks
 
     def _agree(self) -> None:
         """Learn the features of all parts, and the number of the first row of each."""

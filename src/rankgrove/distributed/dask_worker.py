@@ -231,6 +231,8 @@ def _read_rows(
     reading: _Reading, parts: Sequence[Part], several: bool, features: list[str]
 ) -> list[tuple[Part, Dataset]]:
     options = {**reading.job.reading, "n_jobs": reading.n_jobs}
+    task = reading.job.task
+    categorical = task.parameters.categorical if isinstance(task, Training) else None
 
     def watched() -> Iterator[Part]:
         for part in parts:
@@ -240,6 +242,8 @@ def _read_rows(
     if features and not any(part.is_letor for part in parts):
         # Of a table the columns of the training data, in their order.
         options["features"] = features
+    if categorical and not any(part.is_letor for part in parts):
+        options["categorical"] = categorical  # to refuse them by a sentence of their own
     rows, from_zero = read_parts(watched(), options, several=several, from_zero=False)
     seen = np.array([from_zero], dtype=np.int64)
     reading.peers.sum(seen)

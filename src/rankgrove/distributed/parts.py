@@ -81,18 +81,34 @@ class Part:
         if self.place is not None and self.place.span is not None:
             return _read_span(self.place, options)
         if self.place is not None and self.place.row_group is None:
-            return read_data(self.place.path, **options)
+            return without_levels(read_data(self.place.path, **options), self.name)
         table = self.frame if self.place is None else _read_row_group(self.place)
         chosen = {name: value for name, value in options.items() if name != "n_jobs"}
         try:
-            return from_frame(table, **chosen)
+            return without_levels(from_frame(table, **chosen), self.name)
         except DataError as error:
             raise DataError(f"{self.name}: {error.marked}") from None
+
+
+def without_levels(data: Dataset, place: str) -> Dataset:
+    """The data, whose features must be numbers."""
+    refuse_levels(list(data.levels_by_name), place)
+    return data
+
+
+def refuse_levels(names: Sequence[str], place: str) -> None:
+    """Refuse columns of categories that are no numbers: workers do not know each other's."""
+    if names:
+        raise DataError(
+            f"{place}: categories must be whole numbers for workers. Got {names[0]!r} with "
+            f"others: write its codes in place of it, or work in one process."
+        )
 
 
 def _read_span(place: Place, options: Mapping[str, Any]) -> Dataset | None:
     """Some lines of a text."""
     blocks = Blocks([place], **options)
+    refuse_levels(blocks.source.coded_names, place.name)
     if not blocks.n_rows:
         return None  # comments
     try:

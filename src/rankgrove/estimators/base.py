@@ -150,7 +150,8 @@ class RankingEstimator(Estimator):
         ----------
         X, y
             A Dataset alone, or features and labels. A data frame may have its query ids in a
-            column `qid`.
+            column `qid`, and categories in columns of strings that `categorical` names, or of a
+            categorical type.
         qid, group
             The query of each row, as XGBoost takes it, or the rows of each query, as LightGBM
             does; one of them unless X brings its queries.
@@ -194,15 +195,16 @@ class RankingEstimator(Estimator):
         parameters = self.parameters()
         check_can_resume(self._unit, checkpoint=checkpoint, resume=resume)
         called = gather_callbacks(callbacks, checkpoint, checkpoint_every)
+        categorical = getattr(parameters, "categorical", None)
         train = as_dataset(
             X, _labels_of(X, y, preferences), qid=qid, group=group, weights=sample_weight,
             base_scores=base_scores, split_queries=split_queries,
-            document_weights=document_weights,
+            document_weights=document_weights, categorical=categorical,
         )  # fmt: skip
         options = {} if resume is None else {"resume": resume}
         run = self._start(
             train,
-            validation_sets(valid, eval_set),
+            validation_sets(valid, eval_set, categorical),
             parameters,
             base_model=base_model._fitted() if isinstance(base_model, Estimator) else base_model,
             preferences=_pairs_of(train, preferences, split_queries),
@@ -233,8 +235,9 @@ class RankingEstimator(Estimator):
         """The mean of the first evaluation metric; the arguments are those of `fit`."""
         model = self._fitted()
         data = as_dataset(
-            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores
-        )
+            X, y, qid=qid, group=group, weights=sample_weight, base_scores=base_scores,
+            categorical=model.schema.levels_by_name,
+        )  # fmt: skip
         metric = self.parameters().metrics()[0]
         scores = model.predict(data, n_jobs=self.n_jobs)
         return float(measure_dataset(data, scores, metric, n_jobs=self.n_jobs)[str(metric)])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
-from rankgrove.data.dataset import with_features
+from rankgrove.data.dataset import with_numbers
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, ParameterError, parameter, refusal, word
 from rankgrove.experiments import tables
@@ -294,7 +294,7 @@ class _Task:
             estimator.fit(train, **options, callbacks=[stop])
             found = estimator.predict(test)
         else:
-            rows, held_out = (with_features(part, "estimators").features for part in (train, test))
+            rows, held_out = (with_numbers(part, "estimators").features for part in (train, test))
             estimator.fit(rows, train.labels, **_queries_of(estimator, train), **options)
             found = _predict(estimator, held_out)
         scores = np.asarray(found, dtype=np.float64)

@@ -308,7 +308,7 @@ class _TreeLines(_Lines):
         ensemble = model.ensemble
         if ensemble.n_trees == 0 or not len(ensemble.feature):
             raise DataError(f"a model must have leaves to move. Got {model!r}.")
-        encoded = model.schema.encode(features_of(data, model.feature_names))
+        encoded = model.schema.encode(features_of(data, model.feature_names, model.schema.levels))
         self._scores = model.predict(data, n_jobs=n_jobs)
         self._leaves = _leaves_of(ensemble, encoded, n_jobs)
         starts = ensemble.split_offsets[:-1] + np.arange(ensemble.n_trees)

@@ -43,7 +43,8 @@ class ScoringModel(ABC):
     Its data may be a Dataset, a NumPy array or list of lists, a scipy.sparse matrix (absent
     entries are 0), a data frame of any kind that Narwhals knows, or a list of dicts. Frames and
     dicts go by name: what is no feature is ignored. A frame must have all features; one that a
-    dict does not have is missing. Arrays go by position. Categories are given as values. NaN is
+    dict does not have is missing. Arrays go by position. Categories are given as values: strings
+    where training had strings, in any order of levels that the type of a column has. NaN is
     missing, and so is a category that training did not see. Data are never written to.
 
     Attributes
@@ -304,11 +305,12 @@ class ScoringModel(ABC):
             names = (*names, explain.BASE_SCORE)
             values = np.column_stack([values.astype(np.float64), starts])
             parts = np.column_stack([parts, starts])
-        return explain.compare((rows[0], rows[1]), scores, names, values, parts)
+        shown = [[self.schema.value_of(f, v) for f, v in enumerate(row)] for row in values.tolist()]
+        return explain.compare((rows[0], rows[1]), scores, names, shown, parts)
 
     def _inputs(self, data: Any, base_scores: ArrayLike | None) -> tuple[Features, Floats | None]:
         """The features of data, and what their scores start from, or None for 0."""
-        features = features_of(data, self.feature_names)
+        features = features_of(data, self.feature_names, self.schema.levels)
         needed = self.schema.needs_base_scores
         return features, base_of(data, base_scores, len(features), needed=needed)
 

@@ -6,7 +6,8 @@ own, under the names `part_0.`, `part_1.`, … and `top.` for trees on scores. A
     part_0.format  of each part that is no model of trees
     weights        JSON: {"weights": one number per part}, where there is no top
 
-A file with any of these has format_version 2, one without them 1.
+A file with any of these has format_version 2, one without them 1; one of models whose schema has
+levels has 3.
 """
 
 from __future__ import annotations
@@ -51,14 +52,16 @@ def common_schema(models: Sequence[ScoringModel]) -> Schema:
     default = default_feature_names(models[0].n_features)
     named = [model.schema for model in models if model.feature_names != default]
     # A network takes a category as the number that it is.
-    categories = [model.schema.categories for model in models if isinstance(model, Model)]
+    of_trees = [model.schema for model in models if isinstance(model, Model)]
     schema = replace(
-        named[0] if named else models[0].schema, categories=categories[0] if categories else {}
+        named[0] if named else models[0].schema,
+        categories=of_trees[0].categories if of_trees else {},
+        levels=of_trees[0].levels if of_trees else {},
     )
     for number, model in enumerate(models, start=1):
         if model.feature_names not in (schema.feature_names, default):
             difference = "features"
-        elif isinstance(model, Model) and model.schema.categories != schema.categories:
+        elif isinstance(model, Model) and model.schema.named_categories != schema.named_categories:
             difference = "categories"
         elif model.schema.needs_base_scores != schema.needs_base_scores:
             difference = "need of base scores"
@@ -230,6 +233,8 @@ class CombinedModel(ScoringModel):
 
     @property
     def _file_version(self) -> int:
+        if self.schema.levels:
+            return 3
         of_trees = all(part._format == TREES for part in self.parts)
         return 1 if of_trees and self.weights is None else 2
 

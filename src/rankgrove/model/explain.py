@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from rankgrove.trees.ensemble import NO_SET, Ensemble, Tree
 BASE_SCORE = "(base score)"
 
 _SHOWN = 12
+_LONGEST_LEVEL = 40
 
 
 class Difference(NamedTuple):
@@ -24,7 +26,7 @@ class Difference(NamedTuple):
     feature
         Its name.
     value_a, value_b
-        Its value in either document, NaN where missing.
+        Its value in either document, NaN where missing; a category as what it is.
     difference
         Its contribution to the score of a, less that to the score of b.
     total
@@ -32,8 +34,8 @@ class Difference(NamedTuple):
     """
 
     feature: str
-    value_a: float
-    value_b: float
+    value_a: Any
+    value_b: Any
     difference: float
     total: float
 
@@ -93,7 +95,7 @@ def compare(
     rows: tuple[int, int],
     scores: NDArray[np.float64],
     names: tuple[str, ...],
-    values: NDArray[Any],
+    values: Sequence[Sequence[Any]],
     contributions: NDArray[np.float64],
 ) -> Comparison:
     """The comparison of two documents: of each array, entry or row 0 is of a, 1 of b."""
@@ -102,7 +104,7 @@ def compare(
     order = order[gaps[order] != 0]
     totals = np.cumsum(gaps[order])
     differences = tuple(
-        Difference(names[i], float(values[0, i]), float(values[1, i]), float(gaps[i]), float(total))
+        Difference(names[i], values[0][i], values[1][i], float(gaps[i]), float(total))
         for i, total in zip(order.tolist(), totals, strict=True)
     )
     return Comparison(*rows, float(scores[0]), float(scores[1]), differences)
@@ -157,7 +159,7 @@ def _rule(tree: Tree, schema: Schema, split: int) -> dict[str, Any]:
     if number == NO_SET:
         return {"threshold": float(tree.threshold[split])}
     words = tree.category_sets[number]
-    known = schema.categories[int(tree.feature[split])]
+    known = schema.named_categories[int(tree.feature[split])]
     return {"categories": [v for c, v in enumerate(known) if int(words[c // 32]) >> c % 32 & 1]}
 
 
@@ -176,5 +178,8 @@ def _node_text(node: dict[str, Any], tree: Tree) -> str:
     )
 
 
-def _value(value: float) -> str:
-    return "missing" if value != value else f"{value:.6g}"
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return "missing" if value != value else f"{value:.6g}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_LEVEL else f"{text[: _LONGEST_LEVEL - 1]}…"

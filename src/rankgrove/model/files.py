@@ -3,9 +3,10 @@
 The tensors are the arrays of the ensemble. The metadata are strings:
 
     format             rankgrove.model
-    format_version     1
+    format_version     1; 2 where the schema has levels
     rankgrove_version  of the program that trained the model
-    schema             JSON: feature_names, categories, needs_base_scores
+    schema             JSON: feature_names, categories, needs_base_scores; and levels, where
+                       categories are other than numbers
     parameters         JSON: as given to training
     history            JSON: validation set, metric, value after each iteration; null for NaN
     notes              JSON, where there are some: what else is known of the model, as how many
@@ -58,9 +59,9 @@ TREES, NETWORK, COMBINED = "rankgrove.model", "rankgrove.network", "rankgrove.co
 
 # Classes go by name, as networks stand in a higher row and need PyTorch.
 FORMATS = {
-    TREES: Format("a model of trees", "rankgrove.model.model", "Model"),
+    TREES: Format("a model of trees", "rankgrove.model.model", "Model", newest=2),
     NETWORK: Format("a network", "rankgrove.neural.model", "NetworkModel"),
-    COMBINED: Format("a combined model", "rankgrove.model.combined", "CombinedModel", newest=2),
+    COMBINED: Format("a combined model", "rankgrove.model.combined", "CombinedModel", newest=3),
 }
 
 # What older files have among the parameters.
@@ -317,9 +318,12 @@ def describe(model: Any) -> dict[str, str]:
     """The metadata that every model has."""
     # JSON has no word for what is not finite.
     history = map_history(model.history, lambda value: value if math.isfinite(value) else None)
+    schema = asdict(model.schema)
+    if not model.schema.levels:
+        del schema["levels"]
     found = {
         "rankgrove_version": model.version,
-        "schema": to_json(asdict(model.schema)),
+        "schema": to_json(schema),
         "parameters": to_json(model.parameters),
         "history": to_json(history),
     }
@@ -367,16 +371,29 @@ def schema_from_json(metadata: dict[str, str], key: str) -> Schema:
     names = schema.get("feature_names")
     categories = schema.get("categories")
     needs_base_scores = schema.get("needs_base_scores")
+    levels = schema.get("levels", {})
     if (
         not isinstance(names, list)
         or not isinstance(categories, dict)
         or not isinstance(needs_base_scores, bool)
-        or not all(key.isascii() and key.isdigit() and len(key) < 10 for key in categories)
+        or not isinstance(levels, dict)
+        or not all(_is_number_text(key) for key in (*categories, *levels))
         or not all(are_numbers(values) for values in categories.values())
+        or not all(isinstance(values, list) for values in levels.values())
+        or not all(isinstance(v, (str, int)) for values in levels.values() for v in values)
     ):
-        refuse(f"must have feature_names, categories and needs_base_scores as JSON. {AGAIN}")
-    numbered = {int(key): values for key, values in categories.items()}
-    return Schema(tuple(names), numbered, needs_base_scores)
+        refuse(
+            f"must have feature_names, categories, needs_base_scores and levels, if any, as JSON. "
+            f"{AGAIN}"
+        )
+    by_number, levels_by_number = (
+        {int(key): values for key, values in entry.items()} for entry in (categories, levels)
+    )
+    return Schema(tuple(names), by_number, needs_base_scores, levels_by_number)
+
+
+def _is_number_text(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _history_from_json(metadata: dict[str, str]) -> History:

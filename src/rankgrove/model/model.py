@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input
 from rankgrove._version import __version__
+from rankgrove.data.levels import named_categories
 from rankgrove.data.matrix import base_of, check_names
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model import explain
@@ -94,6 +95,7 @@ class Model(ScoringModel):
             "most_leaves": max((tree.n_leaves for tree in trees), default=0),
             "depth": max((tree.depth for tree in trees), default=0),
             "categorical": [self.feature_names[feature] for feature in self.schema.categories],
+            "levels": {n: list(levels) for n, levels in self.schema.levels_by_name.items()},
         }
 
     @cached_property
@@ -115,7 +117,7 @@ class Model(ScoringModel):
         from rankgrove.trees.leaves import walk_tree  # noqa: PLC0415 (imports the engine)
 
         check_names(data.feature_names, self.feature_names)
-        if data.bins.categories != self.schema.categories:
+        if named_categories(data.bins.categories, data.levels) != self.schema.named_categories:
             raise DataError(
                 "binned data must have the categories of the model. Got others: score the features "
                 "themselves."
@@ -137,6 +139,10 @@ class Model(ScoringModel):
         return self._prepared.score(
             self.schema.encode(features), n_trees=n_trees, n_jobs=n_jobs, base=base
         )
+
+    @property
+    def _file_version(self) -> int:
+        return 2 if self.schema.levels else 1
 
     def _to_file(self) -> tuple[dict[str, str], Arrays]:
         return describe(self), self.ensemble.arrays()

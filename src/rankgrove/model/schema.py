@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.documents import Documents
+from rankgrove.data.levels import Levels, join_levels, named_categories
 from rankgrove.errors import DataError, is_whole_number, refuse_repeats
 from rankgrove.trees.binning import with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
@@ -27,6 +30,9 @@ class Schema:
     categories
         For each categorical feature, by its number, its values in the order of their codes, as
         float32 has them: the trees see code 0, 1, 2, … in place of the value.
+    levels
+        For each feature of categories that are no plain numbers, by its number: these, strings,
+        whole numbers or booleans, in rising order. Value k stands for level k, in `categories` too.
     needs_base_scores
         Whether the trees were trained on top of scores that the model does not hold.
 
@@ -38,6 +44,20 @@ class Schema:
     feature_names: tuple[str, ...]
     categories: dict[int, tuple[float, ...]] = field(default_factory=dict)
     needs_base_scores: bool = False
+    levels: dict[int, Levels] = field(default_factory=dict)
+
+    @classmethod
+    def of_training(cls, train: Documents, categories: Mapping[int, Sequence[float]]) -> Schema:
+        """The schema of trees on these data; levels that are no categories are left out."""
+        named = named_categories(categories, train.levels)
+        levels = {feature: join_levels([named.get(feature, ())], "") for feature in train.levels}
+        numbered = {
+            feature: tuple(float(levels[feature].index(name)) for name in names)
+            if feature in levels
+            else names
+            for feature, names in named.items()
+        }
+        return cls(train.feature_names, numbered, train.base_scores is not None, levels)
 
     def __post_init__(self) -> None:
         names = tuple(self.feature_names)
@@ -48,6 +68,11 @@ class Schema:
             _as_categories(feature, values, len(names))
             for feature, values in self.categories.items()
         )
+        levels = {
+            feature: _as_levels(feature, values, categories, len(names))
+            for feature, values in self.levels.items()
+        }
+        object.__setattr__(self, "levels", dict(sorted(levels.items())))
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "categories", dict(sorted(categories.items())))
         object.__setattr__(self, "needs_base_scores", bool(self.needs_base_scores))
@@ -55,6 +80,22 @@ class Schema:
     @property
     def n_features(self) -> int:
         return len(self.feature_names)
+
+    @property
+    def levels_by_name(self) -> dict[str, Levels]:
+        """The levels of features by the name of the feature."""
+        return {self.feature_names[feature]: levels for feature, levels in self.levels.items()}
+
+    @property
+    def named_categories(self) -> dict[int, tuple[Any, ...]]:
+        """`categories` with levels in place of the values that stand for them."""
+        return named_categories(self.categories, self.levels)
+
+    def value_of(self, feature: int, value: float) -> Any:
+        """What a value of a feature stands for: a level, or the number itself; NaN is missing."""
+        if feature not in self.levels or value != value:
+            return value
+        return self.levels[feature][int(value)]
 
     def check_ensemble(self, ensemble: Ensemble) -> None:
         """Refuse trees that do not fit this schema, or are no trees."""
@@ -92,3 +133,15 @@ def _as_categories(feature: Any, values: Any, n_features: int) -> tuple[int, tup
     if len(set(categories)) != len(categories):
         raise DataError(f"categories must differ as float32. Got one twice for feature {feature}.")
     return int(feature), categories
+
+
+def _as_levels(feature: Any, values: Any, categories: Mapping[int, Any], n_features: int) -> Levels:
+    """Levels that are fit for a schema: each is a category, and each category one of them."""
+    levels = tuple(values)
+    if feature not in range(n_features):
+        raise DataError(f"levels must be of one of {n_features} features. Got {feature!r}.")
+    if join_levels([levels], str(feature)) != levels:
+        raise DataError(f"levels must differ and rise. Got others for feature {feature}.")
+    if sorted(categories.get(feature, ())) != list(range(len(levels))):
+        raise DataError(f"levels must be the categories of a feature. Got others for {feature}.")
+    return levels

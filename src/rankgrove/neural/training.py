@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.phases import Phases
-from rankgrove.data.dataset import Dataset, with_features
+from rankgrove.data.dataset import Dataset, with_numbers
 from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal
@@ -259,8 +259,8 @@ def start_network(
     """
     base, train, sets = apply_base(base_model, train, valid)
     check_sets(train, sets, parameters)
-    rows = with_features(train, "a network")
-    held_out = {name: with_features(data, "a network") for name, data in sets.items()}
+    rows = with_numbers(train, "a network")
+    held_out = {name: with_numbers(data, "a network") for name, data in sets.items()}
     measures = MetricMeasures(parameters.metrics())
     validation = Validation(sets, measures, parameters.early_stopping_rounds, None, n_jobs)
     trainer = NetworkTrainer(rows, held_out, parameters, base=base, n_jobs=n_jobs, **options)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankgrove.boosting.binned import categories_of
 from rankgrove.boosting.parameters import Parameters
-from rankgrove.data.dataset import with_features
+from rankgrove.data.dataset import with_features, with_numbers
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, refusal
 from rankgrove.model.base import load
@@ -61,7 +61,7 @@ def _with_scores(function: Callable[[Any], Any], data: Documents) -> Documents:
     """The data with what a function gives for their features as base scores."""
     if data.base_scores is not None:
         raise DataError("base scores must come from the data or from base_model. Got both.")
-    features = with_features(data, "a base model that is a function").features
+    features = with_numbers(data, "a base model that is a function").features
     # A worker may have no row, of which no function needs to know.
     result = function(features) if data.n_documents else np.empty(0)
     try:
@@ -79,8 +79,8 @@ def _with_scores(function: Callable[[Any], Any], data: Documents) -> Documents:
 
 def check_categories(base: Model, train: Documents, parameters: Parameters) -> None:
     """Refuse a base model that codes categories in another way than trees on these data would."""
-    schema = Schema(base.feature_names, categories_of(train, parameters))
-    if base.schema.categories != schema.categories:
+    schema = Schema.of_training(train, categories_of(train, parameters))
+    if base.schema.named_categories != schema.named_categories:
         raise DataError(
             "the base model must have the categorical features of the training data, with the same "
             "categories. Got others."

@@ -172,6 +172,8 @@ def _arrays_of(train: Documents) -> list[Any]:
 
 def _checksum(arrays: list[Any], train: Documents, preferences: Preferences | None) -> int:
     number = zlib.crc32("\n".join(train.feature_names).encode())
+    if train.levels:
+        number = zlib.crc32(repr(train.levels).encode(errors="backslashreplace"), number)
     if preferences is not None:
         arrays = [*arrays, *preferences.arrays]
     for array in arrays:

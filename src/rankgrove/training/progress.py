@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rankgrove.data.documents import Documents, feature_numbers
 
 if TYPE_CHECKING:
     from rankgrove.training.run import Run
 
 # Lines are written after this many seconds at the earliest.
 _SECONDS_BETWEEN_LINES = 5.0
+_FEATURES_SHOWN = 5
 
 
 class Progress:
@@ -33,6 +36,12 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bar:
             self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def say(self, text: str) -> None:
+        """Write a line that stays, if there is a text."""
+        if text:
+            self._stream.write(text + "\n")
             self._stream.flush()
 
     def __call__(self, run: Run) -> None:
@@ -66,6 +75,32 @@ class Progress:
             each = (now - self._start) / since_first
             words.append(f"{clock_time(each * (total - done))} left")
         return "  ".join(words)
+
+
+def categories_text(train: Documents, parameters: Any) -> str:
+    """Which features are categories other than numbers, by name or by type; "" for none.
+
+    >>> from rankgrove import from_frame
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"label": [1, 0], "qid": [1, 1], "source": ["web", "app"]})
+    >>> data = from_frame(frame, categorical=["source"])
+    >>> from rankgrove.boosting.parameters import Parameters
+    >>> categories_text(data, Parameters(categorical=["source"]))
+    'categories: source (2 levels)'
+    >>> categories_text(data, Parameters())
+    'categories: source (2 levels, by its type)'
+    """
+    chosen = getattr(parameters, "categorical", None) or ()
+    named = feature_numbers("categorical", chosen, train.feature_names)
+    most = getattr(parameters, "max_bins", 0)
+    words = []
+    for feature, levels in train.levels.items():
+        of_type = "" if feature in named else ", by its type"
+        rare = f", of which the {most} most frequent count" if len(levels) > most else ""
+        words.append(f"{train.feature_names[feature]} ({len(levels):,} levels{of_type}{rare})")
+    more = len(words) - _FEATURES_SHOWN
+    shown = ", ".join(words[:_FEATURES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return f"categories: {shown}" if words else ""
 
 
 def clock_time(seconds: float) -> str:

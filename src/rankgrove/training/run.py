@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from rankgrove.training.progress import Progress
+from rankgrove.training.progress import Progress, categories_text
 from rankgrove.training.trainer import Trainer, Unit
 from rankgrove.training.validation import History, Validation
 
@@ -90,7 +90,9 @@ class Run:
         called = list(callbacks)
         try:
             with Progress() if verbose else nullcontext() as progress:
-                called += [] if progress is None else [progress]
+                if progress is not None:
+                    called.append(progress)
+                    progress.say(categories_text(self.trainer.train, self.parameters))
                 while self.advance():
                     answers = [callback(self) for callback in called]
                     if any(answers):

@@ -51,7 +51,7 @@ class TreeTrainer(Boosting):
     def make_model(self, n_steps: int, history: History) -> Model:
         """The model of the base model's trees and the first of its own."""
         train = self.train
-        schema = Schema(train.feature_names, self.bins.categories, train.base_scores is not None)
+        schema = Schema.of_training(train, self.bins.categories)
         notes: dict[str, Any] = {DATA_CHECKSUM: self.data_checksum, PLAN: self.plan.as_json()}
         if self.base_trees:
             notes[N_BASE_TREES] = len(self.base_trees)

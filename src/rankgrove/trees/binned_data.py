@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankgrove.data.checksum import checksum_of_array
 from rankgrove.data.documents import Documents, Rows
+from rankgrove.data.levels import Levels
 from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError
 from rankgrove.trees.binning import BinnedMatrix, Bins
@@ -68,6 +69,7 @@ class BinnedData(Documents):
     document_ids: NDArray[Any] | None = None
     shard: Shard = None  # type: ignore[assignment]
     in_file: bool = False
+    levels: dict[int, Levels] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.matrix.n_rows, len(self.bins.n_bins)

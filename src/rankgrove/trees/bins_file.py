@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._version import __version__
+from rankgrove.data.levels import Levels
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError
 from rankgrove.trees.binned_data import BinnedData, Cutting
@@ -50,12 +51,13 @@ class Parts(NamedTuple):
     bins: Bins
     cutting: Cutting
     feature_names: tuple[str, ...]
+    levels: dict[int, Levels]
 
 
 def save(data: BinnedData, path: str | PathLike[str]) -> None:
     """Write binned data."""
     fields = {name: getattr(data, name) for name in FIELDS}
-    parts = Parts(fields, data.query_ids, data.bins, data.cutting, data.feature_names)
+    parts = Parts(fields, data.query_ids, data.bins, data.cutting, data.feature_names, data.levels)
     codes = data.matrix.codes
     blocks = (codes[first : first + _ROWS] for first in range(0, len(codes), _ROWS))
     write(path, parts, blocks, lambda: data.checksum)
@@ -77,6 +79,7 @@ def write(
             "version": __version__,
             "feature_names": parts.feature_names,
             "categories": {str(f): values for f, values in parts.bins.categories.items()},
+            **({"levels": {str(f): v for f, v in parts.levels.items()}} if parts.levels else {}),
             "cutting": parts.cutting._asdict(),
             "checksum": checksum(),
             "arrays": arrays,
@@ -170,6 +173,7 @@ def _data_of(whole: NDArray[np.uint8]) -> BinnedData:
         offsets=arrays["offsets"],
         query_ids=_ids_of(arrays),
         feature_names=tuple(header["feature_names"]),
+        levels={int(f): tuple(values) for f, values in header.get("levels", {}).items()},
         weights=arrays.get("weights"),
         base_scores=arrays.get("base_scores"),
         document_weights=arrays.get("document_weights"),

@@ -249,7 +249,7 @@ def prefix_scores(
 
     They have the bits of `Model.predict` with that number of trees.
     """
-    encoded = model.schema.encode(features_of(data, model.feature_names))
+    encoded = model.schema.encode(features_of(data, model.feature_names, model.schema.levels))
     base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
     scores = np.zeros(len(encoded)) if base is None else base
     done = 0

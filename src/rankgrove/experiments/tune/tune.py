@@ -349,6 +349,8 @@ def _fingerprint(data: Documents) -> str:
     arrays += [data.labels, data.offsets, data.weights, data.base_scores]
     # Studies of data without any know nothing of these.
     arrays += [] if data.document_weights is None else [data.document_weights]
+    if data.levels:
+        digest.update(repr(data.levels).encode(errors="backslashreplace"))
     for array in arrays:
         part = np.empty(0) if array is None else np.ascontiguousarray(array)
         digest.update(f"{part.shape}{part.dtype.str}".encode())
