@@ -149,7 +149,7 @@ def test_table_without_the_features_of_the_model_is_refused(cli, model, write, c
 def test_table_of_text_is_refused(cli, model, write):
     names = ",".join(make_parts()["test"].feature_names)
     path = write("test.csv", f"{names}\n{','.join(['x'] * 16)}\n")
-    fails(cli("score", model, path), 1, "test.csv: must be a sound csv file", "'x'")
+    fails(cli("score", model, path), 1, "test.csv: feature columns must be numbers", "'x'")
 
 
 def test_file_of_other_features_is_refused(cli, model, write):

@@ -361,7 +361,11 @@ def test_none_is_a_missing_feature():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ([["a"]], "features must be numbers. Got could not convert string to float: 'a'."),
+        (
+            [["a"]],
+            "features must be numbers. Got could not convert string to float: 'a': pass a data "
+            "frame, and name categories in categorical=.",
+        ),
         ([[10**400]], "features must be numbers. Got int too large to convert to float."),
         ([1.0], "features must be two-dimensional. Got shape (1,)."),
         ([[[1.0]]], "features must be two-dimensional. Got shape (1, 1, 1)."),

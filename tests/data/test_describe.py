@@ -256,7 +256,7 @@ def test_dict_is_plain_json_without_nan():
     assert plain["constant_features"] == ["f1", "f2", "f3"]
     assert plain["per_feature"][1] == {
         "name": "f2", "missing": 0, "infinite": 3, "zeros": 0, "min": None, "max": None,
-        "mean": None,
+        "mean": None, "levels": None,
     }  # fmt: skip
 
 

@@ -145,7 +145,7 @@ def test_a_csv_number_past_float32_is_refused_with_its_column_and_row(write, col
 
 def test_all_text_columns_are_named_in_one_error_and_can_be_left_out(write):
     path = write("label,qid,title,x,day\n0,1,hello,1,2020-01-01\n1,1,world,2,2020-01-02\n")
-    message = r"data\.csv: .* Got 'title' \(String, as 'hello' at row 0\), 'day' \(Date\): drop"
+    message = r"data\.csv: .* Got 'title' \(String, as 'hello' at row 0\), 'day' \(Date\): name"
     with pytest.raises(DataError, match=message):
         read_table(path)
     assert read_table(path, features=["x"]).features.tolist() == [[1.0], [2.0]]

@@ -4,6 +4,7 @@ import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rankgrove import Dataset, make_web_search, write_data
@@ -183,3 +184,12 @@ def test_the_features_of_a_worker_are_never_in_memory_all_at_once(tmp_path):
     finally:
         tracemalloc.stop()
     assert data.codes_bytes < peak < 0.6 * n_bytes
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_categories_that_are_strings_are_refused_before_rows_are_read(tmp_path, suffix):
+    table = pd.DataFrame({"label": [0, 1], "qid": [1, 1], "kind": ["web", "app"], "x": [0.5, 1.5]})
+    path = tmp_path / f"0.{suffix}"
+    table.to_parquet(path) if suffix == "parquet" else table.to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"whole numbers for workers. Got 'kind' with others: wr"):
+        bin_on(1, path, Parameters(categorical=["kind"]))

@@ -56,6 +56,21 @@ def test_a_file_of_other_columns_or_types_is_refused_by_name(frame, whole_client
     assert_nothing_is_left(whole_client)
 
 
+@pytest.mark.parametrize("by_type", [False, True])
+@pytest.mark.parametrize("as_frames", [False, True])
+def test_categories_that_are_strings_are_refused_in_one_sentence(
+    frame, whole_client, tmp_path, as_frames, by_type
+):
+    words = frame["score_1"].gt(0).map({True: "high", False: "low"})
+    named = frame.assign(score_1=words.astype("category") if by_type else words)
+    options = {"n_estimators": 2, "categorical": None if by_type else ["score_1"]}
+    named.to_parquet(tmp_path / "0.parquet", index=False)
+    data = frame_of(named[:100], named[100:]) if as_frames else tmp_path / "0.parquet"
+    with pytest.raises(DataError, match=r"categories must be whole numbers for workers. Got 'sco"):
+        DaskRanker(**options).fit(data, client=whole_client)
+    assert_nothing_is_left(whole_client)
+
+
 @pytest.mark.parametrize("as_frames", [False, True])
 def test_a_validation_set_with_none_of_the_features_is_refused(
     as_frames, frame, folder, whole_client, tmp_path

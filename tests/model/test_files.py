@@ -203,15 +203,15 @@ def edited(path, edit):
 
 
 def test_a_newer_format_is_refused_with_the_version_that_wrote_it(saved):
-    edited(saved, lambda m, t: m.update(format_version="2", rankgrove_version="7.1"))
+    edited(saved, lambda m, t: m.update(format_version="3", rankgrove_version="7.1"))
     problem = refused(str(saved))
-    assert "Got format 2, written by Rankgrove 7.1: update Rankgrove" in problem
+    assert "Got format 3, written by Rankgrove 7.1: update Rankgrove" in problem
 
 
 def test_a_newer_format_is_named_even_if_its_checksum_is_made_otherwise(saved):
     metadata, tensors = unpack(saved.read_bytes())
-    saved.write_bytes(pack(metadata | {"format_version": "2"}, tensors))
-    assert "Got format 2" in refused(str(saved))
+    saved.write_bytes(pack(metadata | {"format_version": "3"}, tensors))
+    assert "Got format 3" in refused(str(saved))
 
 
 @pytest.mark.parametrize("version", ["", "0", "-1", "1.5", "x", "²", "9" * 5000])
@@ -257,6 +257,18 @@ def test_metadata_that_are_not_the_json_they_should_be_are_refused(saved, key, t
         {"categories": {"²": [1]}},
         {"categories": {"1" * 5000: [1]}},
         {"needs_base_scores": 1},
+        {"levels": []},
+        {"levels": {"2": "abcd"}},
+        {"levels": {"2": ["a", "b", "c"]}},
+        {"levels": {"2": ["a", "b", "c", "d"]}, "categories": {"2": [0, 1, 2, 4]}},
+        {"levels": {"2": ["b", "a", "c", "d"]}, "categories": {"2": [0, 1, 2, 3]}},
+        {"levels": {"2": ["a", "a", "c", "d"]}, "categories": {"2": [0, 1, 2, 3]}},
+        {"levels": {"2": ["a", 1, "c", "d"]}, "categories": {"2": [0, 1, 2, 3]}},
+        {"levels": {"2": [None, "b", "c", "d"]}, "categories": {"2": [0, 1, 2, 3]}},
+        {"levels": {"2": [0.5, 1.5, 2.5, 3.5]}, "categories": {"2": [0, 1, 2, 3]}},
+        {"levels": {"2": [["a"], "b", "c", "d"]}, "categories": {"2": [0, 1, 2, 3]}},
+        {"levels": {"9": []}},
+        {"levels": {"-1": []}},
     ],
 )
 def test_a_schema_that_breaks_a_rule_is_refused(saved, change):

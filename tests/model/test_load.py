@@ -225,8 +225,8 @@ def test_an_older_reader_is_told_by_the_version_that_it_cannot_read_weights(tmp_
     CombinedModel(stacked.parts, weights=(1.0, 2.0)).save(path)
     assert unpack(path.read_bytes())[0]["format_version"] == "2"
     metadata, tensors = unpack(path.read_bytes())
-    path.write_bytes(with_checksum(metadata | {"format_version": "3"}, tensors))
-    with pytest.raises(ModelFileError, match=r"of model format 2 or older\. Got format 3"):
+    path.write_bytes(with_checksum(metadata | {"format_version": "4"}, tensors))
+    with pytest.raises(ModelFileError, match=r"of model format 3 or older\. Got format 4"):
         load(path)
 
 

@@ -415,6 +415,7 @@ class Parameters(TrainingParameters):
     )  # fmt: skip
     categorical: Collection[Any] | None = option(
         None, "Features whose values are categories, by name or number.",
+        "Rankers take strings, too, from data frames and tables.",
         panel=FEATURES, metavar="NAME,...", check=_check_features,
         parse=lambda text: [feature.strip() for feature in text.split(",")],
     )  # fmt: skip

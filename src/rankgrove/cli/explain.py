@@ -260,9 +260,13 @@ def _explain_query(ranked: RankedQuery, top: int, json: bool) -> None:
 def _explain_document(
     model: ScoringModel, ranked: RankedQuery, rank: int, top: int, json: bool
 ) -> None:
+    from rankgrove.data.levels import value_of
+    from rankgrove.model.explain import value_text
+
     row = ranked.row("--document", rank)
     parts = model.contributions(ranked.data, n_jobs=1)[row].tolist()
-    values = [float(value) for value in ranked.data.features[row]]
+    data = ranked.data
+    values = [value_of(data.levels, f, v) for f, v in enumerate(data.features[row].tolist())]
     entries = [
         {"feature": name, "value": value, "contribution": part}
         for name, value, part in zip(model.feature_names, values, parts[:-1], strict=True)
@@ -282,7 +286,7 @@ def _explain_document(
     for entry in entries[:top]:
         total += entry["contribution"]
         adds = f"{entry['contribution']:+.4f}"
-        table.add_row(entry["feature"], _number(entry["value"]), adds, f"{total:+.4f}")
+        table.add_row(entry["feature"], value_text(entry["value"]), adds, f"{total:+.4f}")
     if rest := entries[top:]:
         adds = sum(entry["contribution"] for entry in rest)
         table.add_row(f"({len(rest)} more)", "", f"{adds:+.4f}", f"{total + adds:+.4f}")
@@ -292,6 +296,8 @@ def _explain_document(
 def _explain_pair(
     model: ScoringModel, ranked: RankedQuery, ranks: tuple[int, int], top: int, json: bool
 ) -> None:
+    from rankgrove.model.explain import value_text
+
     rows = [ranked.row("--why", rank) for rank in ranks]
     found = model.why(ranked.data, *rows)
     documents = [ranked.described(rank) for rank in ranks]
@@ -309,7 +315,7 @@ def _explain_pair(
         return
     table = make_table("feature", "in a", "in b", "a - b", "total", numeric=1)
     for row in found.differences[:top]:
-        values = (_number(row.value_a), _number(row.value_b))
+        values = (value_text(row.value_a), value_text(row.value_b))
         table.add_row(row.feature, *values, f"{row.difference:+.4f}", f"{row.total:+.4f}")
     if rest := found.differences[top:]:
         left = sum(row.difference for row in rest)
@@ -327,10 +333,6 @@ def _cell(name: str, value: Any) -> str:
     if name == "score":
         return f"{value:.4f}"
     return f"{value:g}" if name == "label" else str(value)
-
-
-def _number(value: float) -> str:
-    return "missing" if value != value else f"{value:.6g}"
 
 
 def _show_rest(number: int, top: int, what: str = "feature") -> None:

@@ -111,7 +111,7 @@ def categories_option(path: Path, categorical: Any) -> dict[str, Any]:
     """What has a table read with these categories; LETOR text has numbers only."""
     from rankgrove.data.files import format_of
 
-    return {} if format_of(path) == "letor" or not categorical else {"categorical": categorical}
+    return {} if format_of(path) == "letor" else {"categorical": categorical}
 
 
 def _refuse_reading(path: Path, reading: Reading) -> None:

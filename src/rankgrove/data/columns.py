@@ -31,6 +31,8 @@ _TILE_ROWS = 1024
 ROLES = ("label", "qid", "weight", "base_score", "document_id", "document_weight")
 ID_ROLES = ("qid", "document_id")
 
+NUMBERS_IN_TRAINING = "convert them, as they were numbers in training"
+
 # The name under which pandas stores an index that has none.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
@@ -83,6 +85,11 @@ class ColumnOptions:
                 )
         chosen = feature_numbers("categorical", self.categorical or (), features)
         return Columns(roles, list(features), frozenset(features[number] for number in chosen))
+
+    @property
+    def advice(self) -> str | None:
+        """What to do about features that are not numbers, where their levels are known."""
+        return NUMBERS_IN_TRAINING if isinstance(self.categorical, Mapping) else None
 
     def text_columns(self, columns: Columns) -> list[str]:
         """The features that are known to have levels that are strings, whatever a text shows."""

@@ -263,8 +263,9 @@ def write_table(
 
     The columns are those of `to_frame`, the path and `format` as for `read_table`. Numbers in
     CSV have as few digits as bring back the same float. CSV has no types: ids that are strings
-    of digits are read back as integers. An existing file is replaced when all is written, and
-    stays as it was if anything fails.
+    of digits are read back as integers, and categories must be named when they are read. Parquet
+    has a type for categories that are strings; others are read back as numbers. An existing file
+    is replaced when all is written, and stays as it was if anything fails.
     """
     pa = import_pyarrow("writing CSV and Parquet files")
     file = Path(path)
@@ -328,7 +329,7 @@ def _from_eager(frame: Any, columns: Columns, options: ColumnOptions) -> Dataset
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)
 
     table = nw.from_native(frame, eager_only=True)
-    names = columns_to_code(table, columns.features, columns.categorical)
+    names = columns_to_code(table, columns.features, columns.categorical, options.advice)
     coded = code_columns(table, names)
     return build_dataset(table, cut_frame(table, len(columns.features)), columns, options, coded)
 
@@ -378,7 +379,7 @@ def _read_parquet(path: Path, pa: Any, options: ColumnOptions) -> Dataset:
         columns = options.choose(file.schema_arrow.names)
         features = columns.features
         empty = nw.from_native(file.schema_arrow.empty_table())
-        names = columns_to_code(empty, features, columns.categorical)
+        names = columns_to_code(empty, features, columns.categorical, options.advice)
         roles = nw.from_native(file.read(columns=list(columns.roles.values())))
         # One at a time: a column of strings takes far more memory than its numbers.
         coded = {n: code_column(nw.from_native(file.read(columns=[n]))[n]) for n in names}

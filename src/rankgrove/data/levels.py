@@ -149,6 +149,15 @@ def named_categories(
     }
 
 
+def value_of(levels: Mapping[int, Levels], feature: int, value: float) -> Any:
+    """What a value of a feature stands for: a level, or the number itself; NaN is missing.
+
+    >>> value_of({1: ("app", "web")}, 1, 0.0), value_of({1: ("app", "web")}, 0, 0.5)
+    ('app', 0.5)
+    """
+    return levels[feature][int(value)] if feature in levels and value == value else value
+
+
 def _places_of(column: nw.Series[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     """The place of each row's value in a list of values, or -1 where it is missing."""
     import narwhals as nw  # noqa: PLC0415 (24 ms, not to be paid by `import rankgrove`)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.columns import (
+    NUMBERS_IN_TRAINING,
     code_columns,
     columns_to_code,
     cut_frame,
@@ -149,8 +150,7 @@ def _from_table(
     if isinstance(table, nw.LazyFrame):
         table = table.select(features).collect()
     known = {features[number]: of_feature for number, of_feature in levels.items()}
-    advice = "convert them, as they were numbers in training"
-    names_to_code = columns_to_code(table, features, known, advice)
+    names_to_code = columns_to_code(table, features, known, NUMBERS_IN_TRAINING)
     coded = {
         name: numbers_by(column, known.get(name), name)
         for name, column in code_columns(table, names_to_code).items()

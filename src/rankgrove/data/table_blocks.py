@@ -165,7 +165,8 @@ class TableSource:
                 f"must have the features of {self.places[0].name}. Got a difference: {min(odd)!r}."
             )
         if empty is not None:
-            self._note_coded(columns_to_code(empty, columns.features, columns.categorical))
+            chosen = columns.features, columns.categorical, self._options.advice
+            self._note_coded(columns_to_code(empty, *chosen))
 
     def _note_coded(self, names: Iterable[str]) -> None:
         """Take the categories of the first file, and refuse others in those that follow."""

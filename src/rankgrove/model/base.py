@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.levels import value_of
 from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
@@ -305,7 +306,8 @@ class ScoringModel(ABC):
             names = (*names, explain.BASE_SCORE)
             values = np.column_stack([values.astype(np.float64), starts])
             parts = np.column_stack([parts, starts])
-        shown = [[self.schema.value_of(f, v) for f, v in enumerate(row)] for row in values.tolist()]
+        levels = self.schema.levels
+        shown = [[value_of(levels, f, v) for f, v in enumerate(row)] for row in values.tolist()]
         return explain.compare((rows[0], rows[1]), scores, names, shown, parts)
 
     def _inputs(self, data: Any, base_scores: ArrayLike | None) -> tuple[Features, Floats | None]:

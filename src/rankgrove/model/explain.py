@@ -69,7 +69,7 @@ class Comparison:
         width = max([len("feature"), *(len(row.feature) for row in shown)])
         lines.append(f"{'feature':<{width}}  {'in a':>10}  {'in b':>10}  {'a - b':>10}       total")
         for row in shown:
-            values = f"{_value(row.value_a):>10}  {_value(row.value_b):>10}"
+            values = f"{value_text(row.value_a):>10}  {value_text(row.value_b):>10}"
             lines.append(
                 f"{row.feature:<{width}}  {values}  {row.difference:>+10.4g}  {row.total:>+10.4g}"
             )
@@ -167,7 +167,7 @@ def _node_text(node: dict[str, Any], tree: Tree) -> str:
     if "leaf" in node:
         return f"leaf {node['leaf']}: {node['value']:+.6g} ({node['count']} documents)"
     if "categories" in node:
-        rule = f"in {{{', '.join(_value(value) for value in node['categories'])}}}"
+        rule = f"in {{{', '.join(value_text(value) for value in node['categories'])}}}"
     else:
         # As few digits as tell the float32 apart.
         rule = f"<= {tree.threshold[node['split']]!s}"
@@ -178,7 +178,8 @@ def _node_text(node: dict[str, Any], tree: Tree) -> str:
     )
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A value of a feature to read: a number, a level, or that it is missing."""
     if isinstance(value, float):
         return "missing" if value != value else f"{value:.6g}"
     text = repr(value)

@@ -91,12 +91,6 @@ class Schema:
         """`categories` with levels in place of the values that stand for them."""
         return named_categories(self.categories, self.levels)
 
-    def value_of(self, feature: int, value: float) -> Any:
-        """What a value of a feature stands for: a level, or the number itself; NaN is missing."""
-        if feature not in self.levels or value != value:
-            return value
-        return self.levels[feature][int(value)]
-
     def check_ensemble(self, ensemble: Ensemble) -> None:
         """Refuse trees that do not fit this schema, or are no trees."""
         ensemble.check(self.n_features)

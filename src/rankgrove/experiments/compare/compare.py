@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankgrove.data.dataset import Dataset, as_floats
+from rankgrove.data.dataset import Dataset, as_floats, with_numbers
 from rankgrove.errors import DataError, refusal
 from rankgrove.experiments.checks import check_one_of, naming
 from rankgrove.experiments.compare import significance
@@ -24,6 +24,9 @@ from rankgrove.model.base import load
 from rankgrove.model.model import Model
 
 __all__ = ["Change", "Comparison", "Group", "Method", "Pair", "Row", "compare"]
+
+# What takes features as they are, in messages.
+_OTHERS = "a function of features"
 
 
 def compare(
@@ -135,8 +138,8 @@ def _make_scores(candidate: Any, data: Dataset, n_jobs: int | None) -> Any:
     if hasattr(candidate, "predict"):
         # Our own take the data as they are, with base scores and names; others an array.
         own = type(candidate).__module__.startswith("rankgrove.")
-        return candidate.predict(data if own else data.features)
-    return candidate(data.features)
+        return candidate.predict(data if own else with_numbers(data, _OTHERS).features)
+    return candidate(with_numbers(data, _OTHERS).features)
 
 
 def _check_scores(name: str, scores: Floats, data: Dataset) -> None:

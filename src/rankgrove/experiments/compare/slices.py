@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.levels import value_of
 from rankgrove.errors import DataError, ParameterError, unknown_name
 from rankgrove.metrics.base import show_number
 
@@ -88,7 +89,11 @@ def _values_of(data: Dataset, name: str, given: str | ArrayLike) -> NDArray[Any]
         column = given.removeprefix(COLUMN)
         if column not in data.feature_names:
             raise unknown_name("the column of a slice", column, data.feature_names)
-        return per_query(data, column, data.features[:, data.feature_names.index(column)])
+        feature = data.feature_names.index(column)
+        values = data.features[:, feature]
+        if feature in data.levels:
+            values = np.array([value_of(data.levels, feature, v) for v in values.tolist()], object)
+        return per_query(data, column, values)
     starts = data.offsets[:-1]
     if given == "length":
         return data.group
