@@ -80,7 +80,7 @@ def _features(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sizes(frame: pd.DataFrame) -> NDArray[Any]:
-    return frame.groupby("qid", sort=True).size().to_numpy()
+    return np.unique(frame["qid"], return_counts=True)[1]
 
 
 def fit_ours(objective: str, seed: int, parts: Parts, *, by_category: bool = True) -> Score:
@@ -90,8 +90,8 @@ def fit_ours(objective: str, seed: int, parts: Parts, *, by_category: bool = Tru
     def prepared(frame: pd.DataFrame) -> pd.DataFrame:
         if by_category:
             return frame
-        codes = {n: pd.Categorical(frame[n], known[n]).codes for n in LEVELS}
-        return frame.assign(**{n: np.where(c < 0, np.nan, c) for n, c in codes.items()})
+        places = {n: {level: k for k, level in enumerate(known[n])} for n in LEVELS}
+        return frame.assign(**{n: frame[n].map(places[n]).astype(float) for n in LEVELS})
 
     named = list(LEVELS) if by_category else None
     train, valid = (from_frame(prepared(part), categorical=named) for part in parts[:2])
@@ -109,7 +109,8 @@ def fit_lightgbm(seed: int, parts: Parts) -> Score:
     levels = {name: sorted(parts.train[name].dropna().unique()) for name in LEVELS}
 
     def prepared(frame: pd.DataFrame) -> pd.DataFrame:
-        typed = {name: pd.Categorical(frame[name], known) for name, known in levels.items()}
+        words = {n: frame[n].where(frame[n].isin(known)) for n, known in levels.items()}
+        typed = {name: pd.Categorical(words[name], known) for name, known in levels.items()}
         return _features(frame).assign(**typed)
 
     train = lightgbm.Dataset(prepared(parts.train), parts.train["label"], group=_sizes(parts.train))

@@ -28,7 +28,7 @@ MAKERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 
 
 def by_narwhals(frame, names=NAMES):
-    return _from_table(as_narwhals(frame), names)
+    return _from_table(as_narwhals(frame), names, {})
 
 
 def same_bits(a, b):

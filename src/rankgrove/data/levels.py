@@ -109,8 +109,9 @@ def number_of_value(value: Any, wanted: Levels, name: str) -> float:
         return np.nan
     if not isinstance(value, (str, int, float, bool, np.generic)):
         raise _other_types(name, type(value).__name__)
-    _check_same_type((value,), wanted, name)
-    return _places_of_levels(wanted).get(value, np.nan)
+    level: Any = value
+    _check_same_type((level,), wanted, name)
+    return _places_of_levels(wanted).get(level, np.nan)
 
 
 @lru_cache(maxsize=1024)
