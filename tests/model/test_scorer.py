@@ -77,6 +77,7 @@ def test_every_form_of_a_query_has_the_scores_of_predict(form, n_rows):
         lambda row: tuple(row.tolist()),
         lambda row: dict(zip(NAMES, row, strict=True)),
         lambda row: OrderedDict(zip(NAMES[::-1], row.tolist()[::-1], strict=True)),
+        lambda row: pd.DataFrame([row[::-1]], columns=NAMES[::-1]).iloc[0],
     ],
 )
 def test_one_document_has_one_score(form):
@@ -185,6 +186,12 @@ def test_a_number_of_trees_that_the_model_does_not_have_is_refused_at_once(n_tre
 def test_a_model_without_trees_or_features_scores_zero():
     assert Model(Ensemble.from_trees([]), Schema(NAMES), {}, {}).scorer()(np.zeros(5)) == 0.0
     assert Model(Ensemble.from_trees([]), Schema(()), {}, {}).scorer()([{}, {}]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("model", [None, "model.safetensors", Ensemble.from_trees([])])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(ParameterError, match=r"model must be a model, as `load` gives .*\. Got"):
+        Scorer(model)
 
 
 def test_threads_share_a_scorer():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dicts import are_dicts
+from rankgrove.errors import refusal
 
 if TYPE_CHECKING:
     from rankgrove.model.base import ScoringModel
@@ -22,9 +23,9 @@ class Scorer:
     at once: they share nothing that changes, and trees are scored without the interpreter lock.
     The scores are those of `predict`, bit for bit, and so are the errors.
 
-    The documents of a query are what `predict` takes, quickest a float32 array, row-major; and an
-    empty list. One document is a one-dimensional array, a list of numbers or a dict, and has one
-    score, a float.
+    The documents of a query are what `predict` takes, quickest a float32 array, row-major. One
+    document is a one-dimensional array, a list of numbers, a dict or a row of a pandas frame, and
+    has one score, a float.
 
     Attributes
     ----------
@@ -42,6 +43,11 @@ class Scorer:
     """
 
     def __init__(self, model: ScoringModel, n_trees: int | None = None) -> None:
+        if not hasattr(model, "_score"):
+            raise refusal(
+                "model", "be a model, as `load` gives it and `model_` of an estimator is",
+                got=type(model).__name__,
+            )  # fmt: skip
         self.model = model
         self._n_trees = n_trees
         nothing_known = np.full((1, model.n_features), np.nan, dtype=np.float32)
@@ -76,12 +82,15 @@ class Scorer:
 
 def _is_one(documents: Any) -> bool:
     """Whether this is one document, not a list of them."""
-    if isinstance(documents, np.ndarray):
-        return documents.ndim == 1
     if isinstance(documents, (list, tuple)):
         return not are_dicts(documents) and np.ndim(documents[0]) == 0
-    return isinstance(documents, Mapping)
+    return getattr(documents, "ndim", None) == 1 or isinstance(documents, Mapping)
 
 
 def _as_row(document: Any) -> Any:
-    return document[np.newaxis] if isinstance(document, np.ndarray) else [document]
+    """Its features as `predict` takes those of several."""
+    if isinstance(document, (list, tuple, Mapping)):
+        return [document]
+    # A row of a pandas frame goes by name.
+    by_name = hasattr(document, "to_dict")
+    return [document.to_dict()] if by_name else np.asarray(document)[np.newaxis]
