@@ -12,6 +12,7 @@ from rankgrove.trees.binning import (
     PLAIN,
     WITH_MISSING,
     Bins,
+    CategoryCodes,
     encode,
     find_edges,
     with_category_codes,
@@ -150,9 +151,17 @@ def test_categories_are_coded_by_frequency_and_unknown_ones_as_missing():
     assert codes_of(encode(features, bins), 1).tolist() == [0, 0, 0, 1, 1, 2, MISSING_CODE]
     other = np.array([[0, 3], [0, 0.5]], dtype=np.float32)
     assert codes_of(encode(other, bins), 1).tolist() == [MISSING_CODE, 2]
-    translated = with_category_codes(other, bins.categories)
+    translated = with_category_codes(other, {1: CategoryCodes(bins.categories[1])})
     assert np.array_equal(translated, [[0, np.nan], [0, 2]], equal_nan=True)
     assert other[0, 1] == 3
+
+
+@pytest.mark.parametrize("categories", [(), (0.0,), (7.0, -2.0, 0.5), (3.4e38, 0.0, -3.4e38)])
+def test_the_code_of_a_value_is_its_place_among_the_categories(categories):
+    values = [*categories, -0.0, 1.0, 9.0, np.inf, -np.inf, np.nan, 3.4e38]
+    places = {np.float32(value): code for code, value in enumerate(categories)}
+    wanted = [places.get(np.float32(value), -1) for value in values]
+    assert CategoryCodes(categories)(np.float32(values)).tolist() == wanted
 
 
 def test_the_rarest_categories_past_the_last_code_are_missing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from rankgrove.data.documents import Documents
 from rankgrove.data.levels import Levels, join_levels, named_categories
 from rankgrove.errors import DataError, is_whole_number, refuse_repeats
-from rankgrove.trees.binning import with_category_codes
+from rankgrove.trees.binning import CategoryCodes, with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
 
 _MOST_CATEGORIES = 32 * SET_WORDS
@@ -107,7 +108,11 @@ class Schema:
 
         The matrix itself where no feature is categorical, a copy otherwise.
         """
-        return with_category_codes(features, self.categories)
+        return with_category_codes(features, self._category_codes)
+
+    @cached_property
+    def _category_codes(self) -> dict[int, CategoryCodes]:
+        return {feature: CategoryCodes(values) for feature, values in self.categories.items()}
 
 
 def _as_categories(feature: Any, values: Any, n_features: int) -> tuple[int, tuple[float, ...]]:

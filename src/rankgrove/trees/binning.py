@@ -211,22 +211,27 @@ class Bins:
         return cls(edges, n_bins, kinds, categories)
 
 
-def category_codes(values: NDArray[np.float32], categories: Sequence[float]) -> NDArray[np.int64]:
+class CategoryCodes:
     """The codes of the values of a categorical feature, -1 for a missing or unknown one.
 
-    >>> category_codes(np.float32([7, 3, 9]), (3.0, 7.0)).tolist()
+    >>> CategoryCodes((3.0, 7.0))(np.float32([7, 3, 9])).tolist()
     [1, 0, -1]
     """
-    if len(categories) == 0:
-        return np.full(len(values), -1)
-    known = np.array(categories, dtype=np.float32)
-    order = np.argsort(known)
-    codes = order[np.searchsorted(known[order], values).clip(max=len(order) - 1)]
-    return np.where(known[codes] == values, codes, -1)
+
+    def __init__(self, categories: Sequence[float]) -> None:
+        known = np.array(categories, dtype=np.float32)
+        order = np.argsort(known)
+        # And one that nothing equals, for what comes after all of them.
+        self._known = np.append(known[order], np.float32(np.nan))
+        self._codes = np.append(order, -1)
+
+    def __call__(self, values: NDArray[np.float32]) -> NDArray[np.int64]:
+        places = self._known.searchsorted(values)
+        return np.where(self._known[places] == values, self._codes[places], -1)
 
 
 def with_category_codes(
-    features: NDArray[np.float32], categories: Mapping[int, Sequence[float]]
+    features: NDArray[np.float32], categories: Mapping[int, CategoryCodes]
 ) -> NDArray[np.float32]:
     """The features with the codes of categories in place of their values, NaN for unknown ones.
 
@@ -235,8 +240,8 @@ def with_category_codes(
     if not categories:
         return features
     out = features.copy()
-    for feature, known in categories.items():
-        codes = category_codes(features[:, feature], known)
+    for feature, codes_of in categories.items():
+        codes = codes_of(features[:, feature])
         out[:, feature] = np.where(codes < 0, np.float32(np.nan), codes)
     return out
 
@@ -361,7 +366,7 @@ def encode_into(
 
     run_chunks(task, -(-n_rows // _CHUNK_ROWS), n_jobs)
     for feature, categories in bins.categories.items():
-        found = category_codes(features[:, feature], categories)
+        found = CategoryCodes(categories)(features[:, feature])
         slot = int(np.flatnonzero(order == feature)[0])
         codes[:, slot] = np.where(found < 0, MISSING_CODE, found)
         if len(transposed):
