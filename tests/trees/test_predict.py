@@ -49,9 +49,10 @@ def test_any_number_of_thresholds_of_a_feature_works(n_thresholds):
     on, above = thresholds, np.nextafter(thresholds, np.float32(np.inf))
     values = np.concatenate([on, above, [np.nan, np.inf, -np.inf]]).astype(np.float32)
     features = np.column_stack([values, rng.permutation(values)])[:: 1 + len(values) // 300].copy()
-    np.testing.assert_array_equal(
-        PreparedEnsemble(ensemble).score(features), scores_of(ensemble, features)
-    )
+    prepared, wanted = PreparedEnsemble(ensemble), scores_of(ensemble, features)
+    np.testing.assert_array_equal(prepared.score(features), wanted)
+    one_by_one = [prepared.score(row[np.newaxis])[0] for row in features]
+    np.testing.assert_array_equal(one_by_one, wanted)
 
 
 @pytest.mark.parametrize("n_rows", [3, 150])

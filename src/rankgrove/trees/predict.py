@@ -66,7 +66,7 @@ def encode_block(features, first, rows, column_feature, column_set, edges, n_edg
 
     The place among the thresholds is first counted against 15 of them, which is quicker in
     vectors than four steps of halving, and then found by halving, without a branch, for all
-    documents in step. Thresholds are padded with infinity.
+    documents in step; of a few documents by halving alone. Thresholds are padded with infinity.
     """
     values = empty(BLOCK, np.float32)
     places = empty(BLOCK, np.uint32)
@@ -80,6 +80,10 @@ def encode_block(features, first, rows, column_feature, column_set, edges, n_edg
             _encode_categories(values, rows, sets[column_set[column]], out)
             continue
         cut = edges[column]
+        if rows <= _FEW_ROWS:
+            for i in range(rows):
+                out[i] = _code_of(values[i], cut, n_edges[column])
+            continue
         step = np.uint32(1)
         while (_PIVOTS + 1) * step <= n_edges[column]:
             step = np.uint32(2 * step)
@@ -99,6 +103,19 @@ def encode_block(features, first, rows, column_feature, column_set, edges, n_edg
             step = np.uint32(step // 2)
         for i in range(rows):
             out[i] = np.uint8(0) if values[i] != values[i] else np.uint8(places[i] + 1)
+
+
+@kernel
+def _code_of(value, cut, n_edges):
+    step = np.uint32(1)
+    while 2 * step <= n_edges:
+        step = np.uint32(2 * step)
+    place = np.uint32(0)
+    while step > 0:
+        further = np.uint32(place + step)
+        place = further if cut[np.uint32(further - 1)] < value else place
+        step = np.uint32(step // 2)
+    return np.uint8(0) if value != value else np.uint8(place + 1)
 
 
 @kernel
