@@ -363,8 +363,8 @@ def test_none_is_a_missing_feature():
     [
         (
             [["a"]],
-            "features must be numbers. Got could not convert string to float: 'a': pass a data "
-            "frame, and name categories in categorical=.",
+            "features must be numbers. Got could not convert string to float: 'a': categories that "
+            "are strings must come in a data frame.",
         ),
         ([[10**400]], "features must be numbers. Got int too large to convert to float."),
         ([1.0], "features must be two-dimensional. Got shape (1,)."),

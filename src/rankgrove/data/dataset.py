@@ -14,7 +14,7 @@ from rankgrove.data.documents import Documents, Rows, default_feature_names
 from rankgrove.data.levels import Levels
 from rankgrove.data.queries import Queries, SplitQueries, as_ids, make_queries
 from rankgrove.data.shard import Shard
-from rankgrove.errors import DataError, parameter
+from rankgrove.errors import DataError
 
 __all__ = [
     "Dataset",
@@ -199,7 +199,7 @@ def _as_numbers(values: Any, name: str, dtype: Any, n_dimensions: int) -> NDArra
     except (TypeError, ValueError, OverflowError) as error:
         advice = ""
         if name == "features" and "string" in str(error):
-            advice = f": pass a data frame, and name categories in {parameter('categorical=')}"
+            advice = ": categories that are strings must come in a data frame"
         raise DataError(f"{name} must be numbers. Got {error}{advice}.") from None
     if array.ndim != n_dimensions:
         form = {1: "one", 2: "two"}[n_dimensions]
