@@ -61,7 +61,7 @@ MARKS = ("kernel", "inline_kernel")
 # What a kernel may call by a bare name besides kernels: what compiles to an instruction or two.
 INTRINSICS = {
     "prefetch", "cycles", "atomic_load", "atomic_store", "atomic_add", "pause", "give_way",
-    "local_floats", "empty", "reinterpret", "choose_bytes",
+    "local_floats", "empty", "reinterpret", "flattened", "choose_bytes",
 }  # fmt: skip
 KERNEL_LIBRARIES = {"numpy", "math"}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankgrove._jit import LANES, choose_bytes, empty, kernel, local_floats, reinterpret
+from rankgrove._jit import LANES, choose_bytes, empty, flattened, kernel, local_floats, reinterpret
 from rankgrove._jit.intrinsics import _choose_bytes_plainly
 
 
@@ -97,3 +97,24 @@ def test_bytes_are_chosen_one_by_one_and_no_other_is_written(less, highest, plac
         out = before.copy()
         function(codes, 11, np.uint8(less), np.uint8(highest), out, *places)
         np.testing.assert_array_equal(out, wanted)
+
+
+@kernel
+def flatten_and_add(table):
+    """Add 1 to all numbers, as one row, and make a row that outlives what it was part of."""
+    row = flattened(table)
+    for i in range(len(row)):
+        row[i] += 1
+    made = empty((3, 2), np.int64)
+    for i in range(3):
+        for j in range(2):
+            made[i, j] = 2 * i + j
+    return row.size, row.nbytes, flattened(made)
+
+
+def test_an_array_is_seen_as_one_row():
+    table = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for _ in range(20):
+        size, n_bytes, made = flatten_and_add(table)
+        assert (size, n_bytes, made.tolist()) == (24, 96, [0, 1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(table.reshape(-1), np.arange(24) + 20)

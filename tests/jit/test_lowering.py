@@ -151,3 +151,17 @@ def test_with_bounds_checked_what_a_part_refuses_reaches_python(tmp_path):
         cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.stdout == "1.0\nrefused: index is out of bounds\n", run.stderr
+
+
+@kernel
+def smaller_and_larger(a, b):
+    return min(a, b), max(a, b)
+
+
+@pytest.mark.parametrize("b", [2, 2.5, -1, float("nan"), -0.0, np.float32(0.1), np.int32(7)])
+@pytest.mark.parametrize("a", [2, 0.0, float("nan"), np.int8(3), np.uint64(1)])
+def test_the_smaller_and_the_larger_of_two_numbers_are_those_of_python(a, b):
+    expected = min(a, b), max(a, b)
+    for found, right in zip(smaller_and_larger(a, b), expected, strict=True):
+        assert np.float64(found).tobytes() == np.float64(right).tobytes() or found != found
+        assert (found != found) == (right != right)

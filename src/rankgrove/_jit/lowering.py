@@ -22,6 +22,10 @@ _ZERO = ir.IntType(64)(0)
 # What Numba asks for before it takes an array for what it is.
 _OF_OTHER_ARRAYS = ("__array__", "static_getitem")
 
+# The smaller or the larger of two numbers, which Numba compiles as functions of their own.
+_FINDS_SHORT_CODE = None not in (insides.BaseContext, insides.impl_ret_borrowed)
+CHOOSING = {min: operator.lt, max: operator.gt} if _FINDS_SHORT_CODE else {}
+
 _find_code: Any = getattr(insides.BaseContext, "get_function", None)
 _call: Any = getattr(insides.BaseContext, "call_internal", None)
 _store: Any = getattr(insides.Lower, "storevar", None)
@@ -32,7 +36,7 @@ _extract: Any = ir.IRBuilder.extract_value
 def short_forms() -> list[tuple[Any, str, Any]]:
     """Methods and what to have in their place: owner, name and function."""
     forms: list[tuple[Any, str, Any]] = [(ir.IRBuilder, "extract_value", _extract_value)]
-    if None not in (insides.BaseContext, insides.impl_ret_borrowed):
+    if _FINDS_SHORT_CODE:
         forms.append((insides.BaseContext, "get_function", _find_short_code))
     if None not in (insides.BaseContext, insides.CPUCallConv):
         forms.append((insides.BaseContext, "call_internal", _call_part))
@@ -102,12 +106,33 @@ def _find_short_code(context: Any, function: Any, signature: Any, _firstcall: bo
     if function in _OF_OTHER_ARRAYS and isinstance(signature.args[0], types.Array):
         # Numba would look for it in all that has been imported since it last did.
         raise NotImplementedError
-    generate = _GENERATORS.get(getattr(function, "typing_key", function))
+    key = getattr(function, "typing_key", function)
+    if key in CHOOSING and is_of_two_numbers(signature.args):
+        return functools.partial(_choose, CHOOSING[key], context, signature)
+    generate = _GENERATORS.get(key)
     if generate is None or context.enable_boundscheck or not _is_contiguous(*signature.args[:2]):
         return _find_code(context, function, signature, _firstcall)
     if generate is _write and len(_index_types(signature.args[1])) < signature.args[0].ndim:
         return _find_code(context, function, signature, _firstcall)
     return functools.partial(generate, context, signature)
+
+
+def is_of_two_numbers(args: Any) -> bool:
+    """Whether these are the types of two numbers."""
+    return len(args) == 2 and all(isinstance(arg, (types.Integer, types.Float)) for arg in args)
+
+
+def _choose(
+    is_better: Any, context: Any, signature: Any, builder: Any, arguments: Any, loc: Any = None
+) -> Any:
+    """The second of two numbers if it is better, else the first, as Python has it."""
+    result = signature.return_type
+    first, second = (
+        context.cast(builder, argument, type_, result)
+        for argument, type_ in zip(arguments, signature.args, strict=True)
+    )
+    compare = context.get_function(is_better, types.boolean(result, result))
+    return builder.select(compare(builder, (second, first)), second, first)
 
 
 def _is_contiguous(array: Any, index: Any) -> bool:

@@ -14,7 +14,7 @@ import numba
 from numba import types
 
 from rankgrove._jit import insides
-from rankgrove._jit.lowering import short_forms
+from rankgrove._jit.lowering import CHOOSING, is_of_two_numbers, short_forms
 
 # "numpy" means that x / 0 is inf or nan, not an exception; kernels cannot raise. Bounds are checked
 # when NUMBA_BOUNDSCHECK=1 is set. Nobody calls a kernel from C, and the wrapper for it would take
@@ -102,7 +102,11 @@ def _end_event(kind: str, *args: Any, **kwargs: Any) -> None:
 def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
     key = (function, *args)
     signature = None if kws else _resolved.get(key)
-    if signature is None:
+    if signature is None and function.typing_key in CHOOSING and is_of_two_numbers(args):
+        numbers = [types.unliteral(arg) for arg in args]
+        signature = context.unify_types(*numbers)(*numbers)
+        _resolved[key] = signature
+    elif signature is None:
         signature = _resolve(function, context, args, kws)
         # What is itself compiled may depend on options of the kernel that calls it.
         built_in = function.get_impl_key(signature) is function.typing_key

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, inline_kernel, kernel
+from rankgrove._jit import as_input, flattened, inline_kernel, kernel
 from rankgrove._jit.peers import MOST_DIRECT, Peers
 from rankgrove.errors import RankgroveError
 from rankgrove.trees.search import Layout, sum_left
@@ -253,7 +253,7 @@ def _pack_sums(
             if slot >= 0:
                 for block in range(block_bounds[part], block_bounds[part + 1]):
                     at = _copy_block(
-                        histograms[slot, block].reshape(4096), block_bins[block], columns[block],
+                        flattened(histograms[slot, block]), block_bins[block], columns[block],
                         n_columns[block], message, at, way
                     )  # fmt: skip
         for i in range(n_pending):
@@ -282,7 +282,7 @@ def _take_sums(
         if slot >= 0:
             for block in range(first, end):
                 at = _copy_block(
-                    histograms[slot, block].reshape(4096), block_bins[block], columns[block],
+                    flattened(histograms[slot, block]), block_bins[block], columns[block],
                     n_columns[block], message, at, way
                 )  # fmt: skip
     if at + 2 * n_pending > len(message):

@@ -22,6 +22,7 @@ from rankgrove._jit import (
     atomic_load,
     atomic_store,
     cycles,
+    flattened,
     give_way,
     kernel,
     pause,
@@ -137,7 +138,7 @@ def _sum_part(g, layout, rows, worker):
     if g.team[HAS_SUMMED + worker] == 0:
         g.team[HAS_SUMMED + worker] = 1
         for block in range(len(layout.block_bins)):
-            clear(histograms[block].reshape(4096), layout.block_bins[block] * 16)
+            clear(flattened(histograms[block]), layout.block_bins[block] * 16)
     sum_rows(g.words, g.packed, rows, layout.features, histograms, g.codes[worker])
 
 
@@ -170,14 +171,14 @@ def _do_part(g, layout, step, task, worker):
 @kernel
 def _finish_block(g, layout, at, by_parts, block, histogram):
     """A block of the histogram of a node's rows here: add up what threads have summed, or rows."""
-    flat = histogram.reshape(4096)
+    flat = flattened(histogram)
     n_cells = layout.block_bins[block] * 16
     if not by_parts or not g.team[HAS_SUMMED]:
         clear(flat, n_cells)
     if by_parts:
         for other in range(len(g.partials)):
             if g.team[HAS_SUMMED + 1 + other]:
-                add(flat, g.partials[other, block].reshape(4096), n_cells)
+                add(flat, flattened(g.partials[other, block]), n_cells)
     else:
         rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
         sum_block(g.words, g.packed, rows, block, layout.features, flat)
@@ -186,7 +187,7 @@ def _finish_block(g, layout, at, by_parts, block, histogram):
 @kernel
 def _count_block(g, layout, at, block):
     """Count the rows of a node here by bin, in a free histogram."""
-    counts = g.histograms[g.free[g.team[N_FREE] - 1], block].reshape(4096)
+    counts = flattened(g.histograms[g.free[g.team[N_FREE] - 1], block])
     clear(counts, layout.block_bins[block] * 16)
     rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
     sum_block(g.words, g.ones, rows, block, layout.features, counts)
@@ -196,8 +197,8 @@ def _count_block(g, layout, at, block):
 def _subtract_block(histograms, block_bins, slot, block, histogram):
     """Take a child's sums from those of its parent, which become its sibling's."""
     if slot >= 0:
-        whole = histograms[slot, block].reshape(4096)
-        subtract(whole, histogram.reshape(4096), block_bins[block] * 16)
+        whole = flattened(histograms[slot, block])
+        subtract(whole, flattened(histogram), block_bins[block] * 16)
 
 
 @kernel

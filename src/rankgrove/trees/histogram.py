@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankgrove._jit import inline_kernel, kernel, prefetch
+from rankgrove._jit import flattened, inline_kernel, kernel, prefetch
 
 # Rows of a node are scattered over the codes: fetching this far ahead halves the time (measured).
 AHEAD = 16
@@ -99,7 +99,7 @@ def sum_rows(words, packed, rows, features, histograms, codes):
                 row[word] = words[at + np.uint64(word)]
             row[n_words] = np.uint64(packed[own[i]])
         for block in range(len(histograms)):
-            histogram = histograms[block].reshape(4096)
+            histogram = flattened(histograms[block])
             if features[block * 16 + 8] < 0:
                 # The last block, half empty.
                 for i in range(n):

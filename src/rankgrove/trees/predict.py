@@ -27,6 +27,7 @@ from rankgrove._jit import (
     as_input,
     choose_bytes,
     empty,
+    flattened,
     kernel,
     resolve_n_jobs,
     run_chunks,
@@ -229,7 +230,7 @@ def score_rows(
     """Add the values of the leaves of the trees, in their order, to the scores of some rows."""
     # Codes past the last document are whatever they are, and so are their leaves: nobody looks.
     codes = empty((len(column_feature), BLOCK), np.uint8)
-    flat_codes = codes.reshape(-1)
+    flat_codes = flattened(codes)
     leaves = empty((_BYTE_SPLITS + max_leaves) * BLOCK, np.uint8)
     for leaf in range(max_leaves):
         leaves[(_BYTE_SPLITS + leaf) * BLOCK : (_BYTE_SPLITS + leaf + 1) * BLOCK] = leaf
