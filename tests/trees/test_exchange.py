@@ -62,7 +62,7 @@ class Data:
         )
 
 
-SAME = ("places", "bins", "tables", "gains", "left", "right", "count", "low", "high")
+SAME = ("features", "bins", "tables", "gains", "left", "right", "count", "low", "high")
 
 
 def assert_same_tree(alone, together):

@@ -73,10 +73,10 @@ def rows_below(grown, order, child):
 
 def assert_same_tree(expected, grown, order, matrix):
     root, splits = expected
-    assert len(grown.places) == len(splits)
+    assert len(grown.features) == len(splits)
     number = {id(node): at for at, node in enumerate(splits)}
     for at, naive in enumerate(splits):
-        assert matrix.features[grown.places[at]] == naive.feature
+        assert grown.features[at] == naive.feature
         # The cut is found among equal ones by the codes that occur; rows decide.
         for child, naive_child in zip(
             (grown.left[at], grown.right[at]), naive.children, strict=True
@@ -107,7 +107,7 @@ OPTIONS = {
 def test_tree_equals_the_plain_growers(name, seed):
     options = TreeOptions(**{"max_leaves": 25, **OPTIONS[name]})
     expected, grown, order, parts = grow_both(options, seed=seed)
-    assert len(grown.places) > 5
+    assert len(grown.features) > 5
     assert_same_tree(expected, grown, order, parts[1])
 
 
@@ -118,7 +118,7 @@ def test_tree_on_a_sample_of_rows_and_features_equals_the_plain_growers():
     options = TreeOptions(max_leaves=20, min_samples_leaf=10)
     expected, grown, order, parts = grow_both(options, sample=sample, allowed=allowed)
     assert_same_tree(expected, grown, order, parts[1])
-    assert all(allowed[parts[1].features[grown.places]])
+    assert all(allowed[grown.features])
 
 
 def test_monotone_tree_equals_the_plain_growers():
@@ -146,14 +146,14 @@ def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(n_jobs, few_rows
 def test_an_error_in_one_thread_ends_the_others_and_is_raised(monkeypatch):
     real = grower_module.grow
 
-    def fail_as_helper(state, layout, settings, worker, *args):
+    def fail_as_helper(state, layout, others, settings, worker, *args):
         if worker == 1:
             # As if it had taken a task and never finished it.
             while state.team[TICKET] == 0:
                 pass
             state.team[TICKET] += 1
             raise RuntimeError("no more")
-        return real(state, layout, settings, worker, *args)
+        return real(state, layout, others, settings, worker, *args)
 
     monkeypatch.setattr(grower_module, "grow", fail_as_helper)
     with pytest.raises(RuntimeError, match="no more"):
@@ -185,7 +185,7 @@ def test_rows_get_the_same_value_by_leaf_by_codes_and_by_features():
     add_to_scores(grown, order, values, by_leaf)
     walk(grown, matrix, values, by_code)
     assert np.array_equal(by_leaf, by_code)
-    tree = to_tree(grown, matrix, bins, values)
+    tree = to_tree(grown, bins, values)
     assert np.array_equal(PreparedEnsemble(Ensemble.from_trees([tree])).score(features), by_leaf)
 
 

@@ -74,7 +74,7 @@ class Case:
 
 
 def leaves_of(grown):
-    nodes = [0] if len(grown.places) else [~0]
+    nodes = [0] if len(grown.features) else [~0]
     while nodes[0] >= 0:
         nodes = [child for at in nodes for child in (grown.left[at], grown.right[at])]
     return nodes
@@ -82,7 +82,7 @@ def leaves_of(grown):
 
 def rows_of_levels(grown, order):
     """The rows of all nodes, level by level and from left to right; all leaves are in the last."""
-    levels, nodes = [], [0] if len(grown.places) else [~0]
+    levels, nodes = [], [0] if len(grown.features) else [~0]
     while nodes[0] >= 0:
         levels.append(nodes)
         nodes = [child for at in nodes for child in (grown.left[at], grown.right[at])]
@@ -96,7 +96,7 @@ def assert_same_tree(case, options, grown, order):
     nodes_of, found = rows_of_levels(grown, order)
     assert len(nodes_of) == len(levels)
     for level, nodes in zip(levels, nodes_of, strict=True):
-        assert {case.matrix.features[grown.places[at]] for at in nodes} == {level.feature}
+        assert {grown.features[at] for at in nodes} == {level.feature}
         if level.categories is not None:
             sets = {frozenset(np.flatnonzero(grown.tables[at]).tolist()) for at in nodes}
             assert sets == {level.categories}
@@ -153,7 +153,7 @@ def test_tree_of_monotone_and_categorical_features_equals_the_plain_growers(name
     options = oblivious(5, min_samples_leaf=fewest, l2=0.2, category_smoothing=3.0)
     grown, order = case.grow(options)
     assert len(assert_same_tree(case, options, grown, order)) > 8
-    used = case.matrix.features[grown.places]
+    used = grown.features
     if "signs" in FEATURES[name] and name != "against the data":
         assert (case.signs[used] != 0).any()
         assert np.isfinite(grown.low).any()
@@ -192,7 +192,7 @@ def test_of_two_equal_features_in_different_blocks_the_lower_one_is_cut():
     for seed in (0, 1):
         case = Case(seed)
         grown, _ = case.grow(oblivious(6))
-        used = case.matrix.features[grown.places]
+        used = grown.features
         assert 0 in used
         assert 18 not in used
 
@@ -211,7 +211,7 @@ def test_tree_on_a_sample_of_rows_and_features_equals_the_plain_growers():
     case, options = Case(sample=400, allowed=allowed), oblivious(4, min_samples_leaf=10)
     grown, order = case.grow(options)
     assert_same_tree(case, options, grown, order)
-    assert allowed[case.matrix.features[grown.places]].all()
+    assert allowed[grown.features].all()
 
 
 @pytest.mark.parametrize(("n_rows", "fewest"), [(60, 1), (60, 3), (17, 1), (3, 1)])
@@ -264,7 +264,7 @@ def test_rows_get_the_same_value_by_leaf_by_codes_and_by_features():
     add_to_scores(grown, order, values, by_leaf)
     walk(grown, case.matrix, values, by_code)
     assert np.array_equal(by_leaf, by_code)
-    tree = to_tree(grown, case.matrix, case.bins, values)
+    tree = to_tree(grown, case.bins, values)
     assert np.array_equal(
         PreparedEnsemble(Ensemble.from_trees([tree])).score(case.features), by_leaf
     )
@@ -343,7 +343,7 @@ def noise_of(case, share):
 
 
 def shape_of(grown):
-    return (grown.places.tolist(), grown.bins.tolist(), grown.gains.tolist())
+    return (grown.features.tolist(), grown.bins.tolist(), grown.gains.tolist())
 
 
 @pytest.mark.parametrize("grower", GROWERS)
@@ -375,8 +375,8 @@ def sides(grown):
 def test_gains_are_told_without_the_noise(grower):
     case = Case()
     grown, order = case.grow(GROWERS[grower], noise=(noise_of(case, 5.0), 5))
-    assert len(grown.places) > 10
-    for at in range(len(grown.places)):
+    assert len(grown.features) > 10
+    for at in range(len(grown.features)):
         halves = [case.packed[rows_below(grown, order, side[at])] for side in sides(grown)]
         terms = [
             force * force / curvature
@@ -396,7 +396,7 @@ def test_gains_of_levels_are_told_without_the_noise():
     assert len(nodes) == 4
     for level in nodes:
         at = level[0]
-        feature = int(case.matrix.features[grown.places[at]])
+        feature = int(grown.features[at])
         missing_left = bool(grown.tables[at, MISSING_CODE])
         cut = naive_oblivious.Level(0.0, feature, int(grown.bins[at]), missing_left)
         gain = naive_oblivious.gain_of(
@@ -405,7 +405,7 @@ def test_gains_of_levels_are_told_without_the_noise():
         assert grown.gains[level].sum() == pytest.approx(gain * case.gain_unit, rel=1e-12)
         rows = naive_oblivious.divide(cut, rows, case.codes)
     assert [part.tolist() for part in rows] == [part.tolist() for part in found]
-    assert case.matrix.features[grown.places].tolist() != [level.feature for level in at_plain]
+    assert grown.features.tolist() != [level.feature for level in at_plain]
 
 
 def factorial():
@@ -426,7 +426,7 @@ def test_noise_never_makes_a_split_of_one_that_gains_nothing(grower):
     for key in range(50):
         rows = np.arange(64, dtype=np.int32)
         grown = engine.grow(packed, (1.0, 1.0), rows, both, noise=(1e9, 977 * key))
-        assert set(matrix.features[grown.places].tolist()) <= {0}
+        assert set(grown.features.tolist()) <= {0}
         counts.append(grown.n_leaves)
     assert max(counts) == 2
 
@@ -462,7 +462,7 @@ def test_noise_is_normal_and_of_the_scale_that_is_told(grower):
         grown = engine.grow(
             case.packed, case.units, case.rows.copy(), allowed, noise=(noise, key << 20)
         )  # fmt: skip
-        wins += case.matrix.features[grown.places[0]] == weaker
+        wins += grown.features[0] == weaker
     # Five deviations of a binomial number.
     assert abs(wins - 0.2398 * n_draws) < 5 * np.sqrt(n_draws * 0.2398 * 0.7602)
 

@@ -60,6 +60,9 @@ class Binned:
             )  # fmt: skip
             by_feature = keeps_columns(parameters, train)
             matrix = encode(data.features, bins, n_jobs, by_feature=by_feature)
+        if not (isinstance(train, BinnedData) and train.in_file):
+            # (Codes in a file may be more than there is memory for.)
+            matrix = matrix.with_sparse(bins, train.shard.peers, n_jobs)
         matrices = {
             name: _matrix_of(name, data, bins, train, n_jobs)
             for name, data in valid.items()

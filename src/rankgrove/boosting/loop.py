@@ -247,7 +247,7 @@ class Boosting:
             step = self._leaf_values(grown, sample, scores, iteration, unit, scales[2:] or None)
             values = p.learning_rate * step + start
             self._update(grown, sample, values)
-            return to_tree(grown, self.matrix, self.bins, values)
+            return to_tree(grown, self.bins, values)
 
     def _leaf_values(
         self,

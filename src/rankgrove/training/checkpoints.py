@@ -161,7 +161,7 @@ def check_same_bins(earlier: Model, trainer: Boosting) -> None:
     train, bins = trainer.train, trainer.bins
     categories = (np.array(values, np.float32) for values in bins.categories.values())
     # Codes alone would be the same for other values in the same order.
-    arrays = [*_arrays_of(train), bins.edges, *categories, trainer.matrix.codes]
+    arrays = [*_arrays_of(train), bins.edges, *categories, trainer.matrix.all_codes(bins)]
     if earlier.notes.get(_OF_BINS) != _checksum(arrays, train, trainer.preferences):
         raise DataError(f"{_OTHER_DATA} training data.")
 

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
-from rankgrove._jit.peers import ALONE
+from rankgrove._jit.peers import ALONE, Peers
 from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError, ParameterError
+from rankgrove.trees.sparse import OtherCodes, common_codes, others_of, spread
 from rankgrove.trees.summary import Summary, most_frequent, sampled_rows
 
 BLOCK = 16
@@ -33,6 +34,11 @@ MISSING_CODE = 255
 
 # Kinds of features, and of blocks, which have the highest kind of their features.
 PLAIN, WITH_MISSING, CATEGORICAL = range(3)
+
+# Features of which this share of rows has one code are sparse, if there are so many of them: to add
+# a cell takes longer than to add a code, as cells of all blocks are mixed.
+LEAST_COMMON = 0.8
+FEWEST_SPARSE = 16
 
 # Rows whose values, codes and edges stay in the second-level cache.
 _CHUNK_ROWS = 1024
@@ -264,6 +270,9 @@ class BinnedMatrix:
         For each block, the most value bins of its features.
     block_kinds
         For each block, the highest kind of its features.
+    others
+        Of features that have one code in most rows, the other codes: these features have the last
+        blocks, and no place in `codes`. None without any.
     """
 
     codes: NDArray[np.uint8]
@@ -272,6 +281,7 @@ class BinnedMatrix:
     features: NDArray[np.int64]
     block_bins: NDArray[np.int64]
     block_kinds: NDArray[np.int64]
+    others: OtherCodes | None = None
 
     @property
     def n_rows(self) -> int:
@@ -279,29 +289,69 @@ class BinnedMatrix:
 
     @property
     def n_blocks(self) -> int:
-        return int(self.codes.shape[1]) // BLOCK
+        return len(self.block_bins)
 
     @classmethod
     def of(
         cls, codes: NDArray[np.uint8], bins: Bins, by_feature: NDArray[np.uint8] | None = None
     ) -> BinnedMatrix:
         """The matrix of codes by these bins, transposed or not."""
-        order = bins.order
-        n_features = len(order)
-        placed = np.full(codes.shape[1], -1, dtype=np.int64)
-        placed[:n_features] = order
-        slots = np.empty(n_features, dtype=np.int64)
-        slots[order] = np.arange(n_features)
-        per_block = [order[first : first + BLOCK] for first in range(0, n_features, BLOCK)]
         none = np.empty((0, len(codes)), dtype=np.uint8)
         return cls(
             codes=as_input(codes, np.uint8),
             by_feature=as_input(none if by_feature is None else by_feature, np.uint8),
-            slots=slots,
-            features=placed,
-            block_bins=np.array([bins.n_bins[part].max() for part in per_block], dtype=np.int64),
-            block_kinds=np.array([bins.kinds[part].max() for part in per_block], dtype=np.int64),
+            **_places_of(bins.order, bins),
         )
+
+    def with_sparse(
+        self, bins: Bins, peers: Peers = ALONE, n_jobs: int | None = None
+    ) -> BinnedMatrix:
+        """The same, with only the other codes of features that have one code in most rows.
+
+        It is itself if there are few of them. All peers must have the same bins.
+        """
+        if self.others is not None:
+            return self
+        common, share = common_codes(self.codes, peers, n_jobs)
+        is_sparse = (share >= LEAST_COMMON) & (self.features >= 0)
+        if np.count_nonzero(is_sparse) < FEWEST_SPARSE:
+            return self
+        dense, sparse = np.flatnonzero(~is_sparse & (self.features >= 0)), np.flatnonzero(is_sparse)
+        width = padded_width(len(dense))
+        others = others_of(self.codes, sparse, common[sparse], width // BLOCK, n_jobs)
+        order = np.full(width + len(sparse), -1, dtype=np.int64)
+        order[: len(dense)], order[width:] = self.features[dense], self.features[sparse]
+        codes = np.zeros((self.n_rows, width), dtype=np.uint8)
+        codes[:, : len(dense)] = self.codes[:, dense]
+        by_feature = self.by_feature
+        if len(by_feature):
+            by_feature = np.zeros((width, self.n_rows), dtype=np.uint8)
+            by_feature[: len(dense)] = self.by_feature[dense]
+        return BinnedMatrix(
+            codes=as_input(codes, np.uint8),
+            by_feature=as_input(by_feature, np.uint8),
+            **_places_of(order, bins),
+            others=others,
+        )
+
+    def codes_of_rows(self, first: int, last: int) -> NDArray[np.uint8]:
+        """The codes of some rows at all places."""
+        if self.others is None:
+            return self.codes[first:last]
+        codes = np.empty((last - first, len(self.features)), dtype=np.uint8)
+        width = self.codes.shape[1]
+        codes[:, :width] = self.codes[first:last]
+        spread(self.others, first, last, codes[:, width:])
+        return as_input(codes, np.uint8)
+
+    def all_codes(self, bins: Bins) -> NDArray[np.uint8]:
+        """The codes of all rows as `encode` gives them."""
+        if self.others is None:
+            return self.codes
+        order = bins.order
+        codes = np.zeros((self.n_rows, padded_width(len(order))), dtype=np.uint8)
+        codes[:, : len(order)] = self.codes_of_rows(0, self.n_rows)[:, self.slots[order]]
+        return codes
 
     def with_columns(self, n_jobs: int | None = None) -> BinnedMatrix:
         """The same with its codes transposed, too."""
@@ -314,6 +364,22 @@ class BinnedMatrix:
 
         run_chunks(task, -(-n_rows // _CHUNK_ROWS), n_jobs)
         return replace(self, by_feature=as_input(turned, np.uint8))
+
+
+def _places_of(order: NDArray[np.int64], bins: Bins) -> dict[str, NDArray[np.int64]]:
+    """What a matrix knows of its features, by place, -1 where there is none, and by block."""
+    placed = np.full(padded_width(len(order)), -1, dtype=np.int64)
+    placed[: len(order)] = order
+    slots = np.empty(len(bins.n_bins), dtype=np.int64)
+    places = np.flatnonzero(placed >= 0)
+    slots[placed[places]] = places
+    per_block = [each[each >= 0] for each in placed.reshape(-1, BLOCK)]
+    return {
+        "slots": slots,
+        "features": placed,
+        "block_bins": np.array([bins.n_bins[each].max() for each in per_block], dtype=np.int64),
+        "block_kinds": np.array([bins.kinds[each].max() for each in per_block], dtype=np.int64),
+    }
 
 
 def encode(

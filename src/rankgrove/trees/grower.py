@@ -73,14 +73,14 @@ class GrownTree:
 
     Attributes
     ----------
-    places, bins, tables, gains, left, right
-        One a split: the place of its feature in the binned matrix, the last bin that goes left,
-        which codes go left, the gain, and the children as in `Tree`.
+    features, bins, tables, gains, left, right
+        One per split: its feature, the last bin that goes left, which codes go left, the gain, and
+        the children as in `Tree`.
     start, end, count, low, high
         One per leaf: its stretch of rows, their number, and bounds of its value.
     """
 
-    places: NDArray[np.int64]
+    features: NDArray[np.int64]
     bins: NDArray[np.int64]
     tables: NDArray[np.uint8]
     gains: NDArray[np.float64]
@@ -167,6 +167,7 @@ class Grower:
         """All arrays, but those that every tree brings."""
         matrix, max_leaves, n_jobs = self.matrix, self.options.max_leaves, self.n_jobs
         n_nodes, n_blocks = 2 * max_leaves - 1, matrix.n_blocks
+        n_words = matrix.codes.shape[1] // 8
         block = (n_blocks, 256, 16)
         # One per node that keeps its own, and one more to count rows in. Pages that no tree needs
         # are never touched, and so cost no memory.
@@ -201,7 +202,7 @@ class Grower:
             block_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
-            codes=np.empty((n_jobs, TILE_ROWS, 2 * n_blocks + 1), dtype=np.uint64),
+            codes=np.empty((n_jobs, TILE_ROWS, n_words + 1), dtype=np.uint64),
             scratch=np.empty((n_jobs, 256, 16), dtype=np.int64),
             scan_rules=np.empty((n_jobs, N_RULES)),
             scan_gains=np.empty((n_jobs, 16)),
@@ -270,7 +271,8 @@ class Grower:
 
     def _run(self, state: Growing, gain_unit: float, key: int) -> None:
         """Have the team grow the tree, and talk with peers whenever it comes back for that."""
-        team, fixed, exchange = state.team, (self._layout, self._settings), self._exchange
+        team, exchange = state.team, self._exchange
+        fixed = (self._layout, self.matrix.others, self._settings)
         pending = None if exchange is None else exchange.pending
         team[:] = 0
         team[KEY] = key
@@ -317,7 +319,7 @@ class Grower:
         leaves = ends[nodes[ends, LEFT] == 0]
         numbers[leaves] = ~np.arange(len(leaves), dtype=np.int32)
         return GrownTree(
-            places=nodes[splits, PLACE],
+            features=self.matrix.features[nodes[splits, PLACE]],
             bins=nodes[splits, BIN],
             tables=self._state.tables[splits],
             gains=floats[splits, GAIN],

@@ -34,6 +34,7 @@ from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, su
 from rankgrove.trees.level_search import add_gains, best_of_gains, order_categories
 from rankgrove.trees.levels import next_of_level
 from rankgrove.trees.search import FEWEST, L2, NOISE, node_rules, own_term, search_block
+from rankgrove.trees.sparse import add_common, divide_by_others, sum_cells, sum_cells_of_block
 from rankgrove.trees.steps import next_of_leaves
 from rankgrove.trees.team import (
     COMPARE,
@@ -47,6 +48,7 @@ from rankgrove.trees.team import (
     HAS_SUMMED,
     KEY,
     LEAVE,
+    LEFT,
     LEFT_AT,
     LEFT_SIDE,
     LEFT_SUM,
@@ -132,18 +134,50 @@ def _sum_packed(packed, rows):
 
 
 @kernel
-def _sum_part(g, layout, rows, worker):
+def _sum_part(g, layout, others, rows, worker):
     """Add rows to this thread's histograms of the node that is summed; the leader's are final."""
     histograms = g.histograms[g.team[SUM_SLOT]] if worker == 0 else g.partials[worker - 1]
     if g.team[HAS_SUMMED + worker] == 0:
         g.team[HAS_SUMMED + worker] = 1
         for block in range(len(layout.block_bins)):
             clear(flattened(histograms[block]), layout.block_bins[block] * 16)
-    sum_rows(g.words, g.packed, rows, layout.features, histograms, g.codes[worker])
+    if others is None:
+        sum_rows(g.words, g.packed, rows, layout.features, histograms, g.codes[worker])
+    else:
+        n, features = others.first_block, layout.features[: others.first_block * 16]
+        sum_rows(g.words, g.packed, rows, features, histograms[:n], g.codes[worker])
+        sum_cells(others, g.packed, rows, flattened(histograms))
 
 
 @kernel
-def _do_part(g, layout, step, task, worker):
+def _divide(g, others, place, table, start, end):
+    """Divide a stretch of rows by the feature at a place: how many go left."""
+    if others is not None and place >= others.first_block * 16:
+        return divide_by_others(others, place, table, g.rows, g.spare, start, end)
+    return divide_stretch(g.columns[place], table, g.rows, g.spare, start, end)
+
+
+@kernel
+def _sum_block(g, layout, others, packed, rows, block, flat):
+    """Add rows to the flat histogram of a block, but for codes that are not kept."""
+    if others is None:
+        sum_block(g.words, packed, rows, block, layout.features, flat)
+    elif block < others.first_block:
+        features = layout.features[: others.first_block * 16]
+        sum_block(g.words, packed, rows, block, features, flat)
+    else:
+        sum_cells_of_block(others, packed, rows, block, flat)
+
+
+@kernel
+def _complete(others, layout, block, histogram, total):
+    """Add to the histogram of a block what rows with codes that are not kept come to."""
+    if others is not None and block >= others.first_block:
+        add_common(others, histogram, block, layout.block_bins[block], total)
+
+
+@kernel
+def _do_part(g, layout, others, step, task, worker):
     """Divide, put back or sum one part of a node's rows."""
     node = g.nodes[g.team[NODE]]
     start = node[START] + task * g.team[PART_ROWS]
@@ -152,7 +186,7 @@ def _do_part(g, layout, step, task, worker):
     clock = cycles()
     if step == DIVIDE:
         table = g.tables[g.team[NODE]]
-        part[N_LEFT] = divide_stretch(g.columns[node[PLACE]], table, g.rows, g.spare, start, end)
+        part[N_LEFT] = _divide(g, others, node[PLACE], table, start, end)
         if g.team[SUMS_LEFT]:
             part[LEFT_SUM] = _sum_packed(g.packed, g.spare[start : start + part[N_LEFT]])
     elif step == PUT_BACK:
@@ -160,17 +194,21 @@ def _do_part(g, layout, step, task, worker):
     now = cycles()
     g.cycles[worker, DIVIDING] += now - clock
     if step == SUM:
-        _sum_part(g, layout, g.rows[start:end], worker)
+        _sum_part(g, layout, others, g.rows[start:end], worker)
     elif g.team[SUM_SIDE] != NEITHER:
         middle = start + part[N_LEFT]
         is_left = g.team[SUM_SIDE] == LEFT_SIDE
-        _sum_part(g, layout, g.spare[start:middle] if is_left else g.spare[middle:end], worker)
+        rows = g.spare[start:middle] if is_left else g.spare[middle:end]
+        _sum_part(g, layout, others, rows, worker)
     g.cycles[worker, SUMMING] += cycles() - now
 
 
 @kernel
-def _finish_block(g, layout, at, by_parts, block, histogram):
-    """A block of the histogram of a node's rows here: add up what threads have summed, or rows."""
+def _finish_block(g, layout, others, at, by_parts, block, histogram):
+    """A block of the histogram of a node's rows here: add up what threads have summed, or rows.
+
+    It lacks what `_complete` adds.
+    """
     flat = flattened(histogram)
     n_cells = layout.block_bins[block] * 16
     if not by_parts or not g.team[HAS_SUMMED]:
@@ -181,16 +219,17 @@ def _finish_block(g, layout, at, by_parts, block, histogram):
                 add(flat, flattened(g.partials[other, block]), n_cells)
     else:
         rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
-        sum_block(g.words, g.packed, rows, block, layout.features, flat)
+        _sum_block(g, layout, others, g.packed, rows, block, flat)
 
 
 @kernel
-def _count_block(g, layout, at, block):
+def _count_block(g, layout, others, at, block):
     """Count the rows of a node here by bin, in a free histogram."""
-    counts = flattened(g.histograms[g.free[g.team[N_FREE] - 1], block])
-    clear(counts, layout.block_bins[block] * 16)
+    counts = g.histograms[g.free[g.team[N_FREE] - 1], block]
+    clear(flattened(counts), layout.block_bins[block] * 16)
     rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
-    sum_block(g.words, g.ones, rows, block, layout.features, counts)
+    _sum_block(g, layout, others, g.ones, rows, block, flattened(counts))
+    _complete(others, layout, block, counts, len(rows))
 
 
 @kernel
@@ -202,7 +241,7 @@ def _subtract_block(histograms, block_bins, slot, block, histogram):
 
 
 @kernel
-def _do_block(g, layout, settings, recount, block, worker, pending):
+def _do_block(g, layout, others, settings, recount, block, worker, pending):
     """Search one block of two children, or of the root; or of one again, with its rows counted.
 
     Rows are counted in a free histogram. The estimate from curvatures still holds then, so the cut
@@ -219,9 +258,11 @@ def _do_block(g, layout, settings, recount, block, worker, pending):
         histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
         if pending is None:
             if slot < 0 or (side == 0 and not recount):
-                _finish_block(g, layout, at, team[SUM_SIDE] != NEITHER, block, histogram)
+                _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
             if recount:
-                _count_block(g, layout, at, block)
+                _count_block(g, layout, others, at, block)
+        if slot < 0 or (side == 0 and not recount):
+            _complete(others, layout, block, histogram, g.nodes[at, TOTAL])
         if side == 0 and team[OTHER] >= 0:
             sibling = g.nodes[team[OTHER], SLOT]
             _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
@@ -241,34 +282,39 @@ def _do_block(g, layout, settings, recount, block, worker, pending):
 
 
 @kernel
-def _do_sums(g, layout, step, block, worker, pending):
+def _do_sums(g, layout, others, step, block, worker, pending):
     """Finish one block of what is searched later, or count its rows."""
     team, at = g.team, g.team[SUMMED]
     clock = cycles()
     if pending is not None:
         if step == COUNT_ROWS:
-            _count_block(g, layout, at, block)
+            _count_block(g, layout, others, at, block)
         else:
-            _finish_block(g, layout, at, True, block, g.histograms[team[SUM_SLOT], block])
+            histogram = g.histograms[team[SUM_SLOT], block]
+            _finish_block(g, layout, others, at, True, block, histogram)
     else:
         slot = g.nodes[at, SLOT]
         histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
-        _finish_block(g, layout, at, team[SUM_SIDE] != NEITHER, block, histogram)
+        _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
+        _complete(others, layout, block, histogram, g.nodes[at, TOTAL])
         sibling = g.nodes[team[OTHER], SLOT]
         _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
     g.cycles[worker, SUMMING] += cycles() - clock
 
 
 @kernel
-def _do_level(g, layout, settings, level, block, worker, pending):
+def _do_level(g, layout, others, settings, level, block, worker, pending):
     """Search one block of all nodes of a level for the cut that gains most in all of them."""
     team, gains, rules = g.team, level.gains[worker], g.scan_rules[worker]
     if pending is not None:
         for i in range(team[N_PENDING]):
             slot = pending.sums[i, PENDING_SLOT]
             if slot >= 0:
-                parent = g.nodes[pending.sums[i, PENDING_NODE], SLOT]
+                divided = pending.sums[i, PENDING_NODE]
+                parent, at = g.nodes[divided, SLOT], g.nodes[divided, LEFT]
+                at += g.nodes[at, SLOT] != slot
                 histogram = g.histograms[slot, block]
+                _complete(others, layout, block, histogram, g.nodes[at, TOTAL])
                 _subtract_block(g.histograms, layout.block_bins, parent, block, histogram)
     n_kinds = 1 if layout.block_kinds[block] == PLAIN else 2
     gains[:n_kinds, : layout.block_bins[block]] = 0.0
@@ -281,8 +327,10 @@ def _do_level(g, layout, settings, level, block, worker, pending):
             continue
         slot = g.nodes[at, SLOT]
         histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
-        if pending is None and (slot < 0 or at == 0):
-            _finish_block(g, layout, at, slot >= 0, block, histogram)
+        if slot < 0 or at == 0:
+            if pending is None:
+                _finish_block(g, layout, others, at, slot >= 0, block, histogram)
+            _complete(others, layout, block, histogram, total)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
         node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
@@ -328,12 +376,13 @@ def _begin_step(team, n_threads, n_blocks, step, pending):
 
 
 @kernel
-def grow(g, layout, settings, worker, unit, level, pending):
+def grow(g, layout, others, settings, worker, unit, level, pending):
     """Lead a team that grows a tree, as worker 0, or help it.
 
-    `unit` is what gains are counted in. `level` is what oblivious trees need, and None for others;
-    `pending` is where sums are noted that several growers are to add up, and None for one: then
-    what they take is not compiled. The root is the first node. OUT: nodes, splits, tables, and the
+    `others` are the codes of sparse features, and None without any. `unit` is what gains are
+    counted in. `level` is what oblivious trees need, and None for others; `pending` is where sums
+    are noted that several growers are to add up, and None for one: then what they take is not
+    compiled. The root is the first node. OUT: nodes, splits, tables, and the
     number of splits in `team`; the step is OVER, or REDUCE or COMPARE if threads are to come back
     when `exchange.py` has done that.
 
@@ -364,16 +413,16 @@ def grow(g, layout, settings, worker, unit, level, pending):
             if pending is not None and step in (SEARCH, RECOUNT, SEARCH_LEVEL):
                 task += pending.first_block
             if step in (SUM, DIVIDE, PUT_BACK):
-                _do_part(g, layout, step, task, worker)
+                _do_part(g, layout, others, step, task, worker)
             elif level is not None:
                 if step == FINISH:
-                    _do_sums(g, layout, step, task, worker, pending)
+                    _do_sums(g, layout, others, step, task, worker, pending)
                 else:
-                    _do_level(g, layout, settings, level, task, worker, pending)
+                    _do_level(g, layout, others, settings, level, task, worker, pending)
             elif pending is not None and step in (FINISH, COUNT_ROWS):
-                _do_sums(g, layout, step, task, worker, pending)
+                _do_sums(g, layout, others, step, task, worker, pending)
             else:
-                _do_block(g, layout, settings, step == RECOUNT, task, worker, pending)
+                _do_block(g, layout, others, settings, step == RECOUNT, task, worker, pending)
             atomic_add(team, DONE, 1)
         else:
             pause()

@@ -101,7 +101,7 @@ def walk(
     n_jobs: int | None = None,
 ) -> None:
     """Add to the scores of all rows of a matrix the values of the leaves they reach."""
-    _walk(grown, grown.places, grown.tables, matrix, values, scores, n_jobs)
+    _walk(grown, matrix.slots[grown.features], grown.tables, matrix, values, scores, n_jobs)
 
 
 def walk_tree(
@@ -153,14 +153,15 @@ def _walk(
 
     def task(chunk: int) -> None:
         first, last = chunk * PART_ROWS, min((chunk + 1) * PART_ROWS, n_rows)
-        walk_rows(matrix.codes, places, tables, left, right, values, first, last, scores)
+        codes = matrix.codes_of_rows(first, last)
+        walk_rows(codes, places, tables, left, right, values, scores[first:last])
 
     run_chunks(task, -(-n_rows // PART_ROWS), n_jobs)
 
 
-def to_tree(grown: GrownTree, matrix: BinnedMatrix, bins: Bins, values: Floats) -> Tree:
+def to_tree(grown: GrownTree, bins: Bins, values: Floats) -> Tree:
     """The tree in terms of values of features instead of codes."""
-    feature = matrix.features[grown.places]
+    feature = grown.features
     by_category = bins.kinds[feature] == CATEGORICAL
     category_set = np.where(by_category, np.cumsum(by_category) - 1, NO_SET)
     bits = grown.tables[by_category].reshape(-1, SET_WORDS, 32).astype(np.uint32)

@@ -46,9 +46,9 @@ def add_to_parts(rows, parts, values, first, last, scores):
 
 
 @kernel
-def walk_rows(codes, places, tables, left, right, values, first, last, scores):
+def walk_rows(codes, places, tables, left, right, values, scores):
     """Add to the score of every row the value of the leaf that its codes lead to."""
-    for row in range(first, last):
+    for row in range(len(codes)):
         node = np.int64(0) if len(left) else np.int64(-1)
         while node >= 0:
             code = codes[row, places[node]]

@@ -1,0 +1,285 @@
+"""Features that have one code in most rows: only the other codes are kept, and added up.
+
+The code that most rows have is the feature's common one. A row holds, for each of its other codes,
+the cell of the histograms that it is added to; a feature holds its rows with other codes, to divide
+by it. What the rows with the common code come to is what is left of the node's total: sums are of
+whole numbers, so that is exact, and trees are the same bits as with all codes kept.
+"""
+
+# mypy: disable-error-code="assignment"
+# (Numba gives the variables of kernels their types.)
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankgrove._jit import as_input, by_address, kernel, prefetch, run_chunks
+from rankgrove._jit.peers import ALONE, Peers
+
+# As for codes by row: so many rows ahead.
+_AHEAD = 8
+
+# The cells of the histogram of a block, and its columns.
+_BLOCK_CELLS, _BLOCK = 4096, 16
+
+# Rows by which the common code of a feature is found, and of which the codes are gone through at a
+# time.
+_SAMPLED = 1 << 13
+_CHUNK_ROWS = 1 << 10
+
+# Where a stretch of rows has this many times fewer rows than there are codes in it, each row is
+# looked for by halving.
+_FEW = 16
+
+
+@by_address
+class OtherCodes(NamedTuple):
+    """The codes of sparse features that are not the common ones, as kernels take them.
+
+    Attributes
+    ----------
+    first_block
+        Blocks from here on are of sparse features.
+    starts, cells
+        Of row r, `cells[starts[r]:starts[r + 1]]`, rising: `block * 4096 + code * 16 + column`.
+    column_starts, column_rows, column_codes
+        Of the feature at place p, from the first place of the first block on, the rows and their
+        codes, in rising order of rows.
+    common
+        The common code of each place.
+    """
+
+    first_block: int
+    starts: NDArray[np.int64]
+    cells: NDArray[np.uint32]
+    column_starts: NDArray[np.int64]
+    column_rows: NDArray[np.int32]
+    column_codes: NDArray[np.uint8]
+    common: NDArray[np.int64]
+
+
+@kernel
+def sum_cells(others, packed, rows, flat):
+    """Add rows to the flat histograms of all blocks, but for their common codes."""
+    starts, cells = others.starts, others.cells
+    n = len(rows)
+    for i in range(n):
+        if i + _AHEAD < n:
+            ahead = np.int64(rows[i + _AHEAD])
+            prefetch(packed, ahead)
+            prefetch(cells, starts[ahead])
+        row = np.int64(rows[i])
+        value = packed[row]
+        for at in range(np.uint64(starts[row]), np.uint64(starts[row + 1])):
+            flat[cells[at]] += value
+
+
+@kernel
+def _first_cell(cells, first, last, cell):
+    """The first of rising cells from `first` to `last` that is not below a cell."""
+    while first < last:
+        middle = (first + last) >> 1
+        if cells[middle] < cell:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def sum_cells_of_block(others, packed, rows, block, flat):
+    """Add rows to the flat histogram of one block; all rows alike if `packed` is a single one."""
+    starts, cells = others.starts, others.cells
+    alike = len(packed) == 1
+    base = np.int64(block) * _BLOCK_CELLS
+    for i in range(len(rows)):
+        row = np.int64(rows[i])
+        value = packed[0 if alike else row]
+        last = starts[row + 1]
+        at = _first_cell(cells, starts[row], last, base)
+        while at < last and cells[at] < base + _BLOCK_CELLS:
+            flat[np.int64(cells[at]) - base] += value
+            at += 1
+
+
+@kernel
+def add_common(others, histogram, block, n_bins, total):
+    """Give the common code of each feature of a block what is left of the node's total."""
+    first = (block - others.first_block) * _BLOCK
+    for column in range(_BLOCK):
+        histogram[others.common[first + column], column] = 0
+    for column in range(_BLOCK):
+        left = total - histogram[255, column]
+        for code in range(n_bins):
+            left -= histogram[code, column]
+        histogram[others.common[first + column], column] = left
+
+
+@kernel
+def divide_by_others(others, place, table, rows, spare, start, end):
+    """As `divide_stretch`, by a feature of which only codes that are not common are kept."""
+    place -= others.first_block * _BLOCK
+    first, last = others.column_starts[place], others.column_starts[place + 1]
+    its_rows, its_codes = others.column_rows[first:last], others.column_codes[first:last]
+    common = np.int64(table[others.common[place]])
+    left, right = start, end - 1
+    at = np.int64(0)
+    last = len(its_rows)
+    if start < end:
+        at = _first_cell(its_rows, at, last, rows[start])
+        last = _first_cell(its_rows, at, last, rows[end - 1] + 1)
+    halves = last - at > _FEW * (end - start)
+    for i in range(start, end):
+        row = rows[i]
+        if halves:
+            at = _first_cell(its_rows, at, last, row)
+        else:
+            while at < last and its_rows[at] < row:
+                at += 1
+        goes_left = common
+        if at < last and its_rows[at] == row:
+            goes_left = np.int64(table[its_codes[at]])
+        spare[left] = row
+        spare[right] = row
+        left += goes_left
+        right -= 1 - goes_left
+    return left - start
+
+
+@kernel
+def spread(others, first, last, codes):
+    """Write all codes of some rows, the common ones too."""
+    for row in range(first, last):
+        out = codes[row - first]
+        for place in range(len(out)):
+            out[place] = others.common[place]
+        for i in range(others.starts[row], others.starts[row + 1]):
+            code = (np.int64(others.cells[i]) // _BLOCK) % 256
+            out[_place_of(others.cells[i], others.first_block)] = code
+
+
+@kernel
+def _count_codes(codes, rows, first, last, counts):
+    """How many of some rows have each code, for the places from `first` to `last`."""
+    for i in range(len(rows)):
+        for place in range(first, last):
+            counts[place, codes[rows[i], place]] += 1
+
+
+@kernel
+def _count_others(codes, places, common, first, last, starts):
+    """How many codes of each row are not common, into the place after the row's own."""
+    for row in range(first, last):
+        n = 0
+        for i in range(len(places)):
+            n += codes[row, places[i]] != common[i]
+        starts[row + 1] = n
+
+
+@kernel
+def _write_cells(codes, places, common, first_block, first, last, starts, cells):
+    """Write the cells of rows."""
+    for row in range(first, last):
+        at = starts[row]
+        for i in range(len(places)):
+            code = codes[row, places[i]]
+            if code != common[i]:
+                block = first_block + i // _BLOCK
+                cells[at] = block * _BLOCK_CELLS + np.int64(code) * _BLOCK + i % _BLOCK
+                at += 1
+
+
+@kernel
+def _count_of_columns(cells, first_block, ends):
+    """How many cells there are of each place."""
+    for i in range(len(cells)):
+        ends[_place_of(cells[i], first_block) + 1] += 1
+
+
+@kernel
+def _place_of(cell, first_block):
+    return (np.int64(cell) // _BLOCK_CELLS - first_block) * _BLOCK + np.int64(cell) % _BLOCK
+
+
+@kernel
+def _turn(starts, cells, first_block, at, column_rows, column_codes):
+    """Write rows and codes by place; `at` is where those of each place go on."""
+    for row in range(len(starts) - 1):
+        for i in range(starts[row], starts[row + 1]):
+            place = _place_of(cells[i], first_block)
+            column_rows[at[place]] = row
+            column_codes[at[place]] = (np.int64(cells[i]) // _BLOCK) % 256
+            at[place] += 1
+
+
+def common_codes(
+    codes: NDArray[np.uint8], peers: Peers = ALONE, n_jobs: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The code that most rows have at each place, and their share, by a sample of the rows."""
+    n_rows, width = codes.shape
+    rows = as_input(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED)).astype(np.int64), np.int64)
+    counts = np.zeros((width, 256), dtype=np.int64)
+
+    def task(chunk: int) -> None:
+        _count_codes(codes, rows, chunk * _BLOCK, (chunk + 1) * _BLOCK, counts)
+
+    run_chunks(task, width // _BLOCK, n_jobs)
+    peers.sum(counts)
+    return counts.argmax(axis=1), counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)
+
+
+def others_of(
+    codes: NDArray[np.uint8],
+    places: NDArray[np.int64],
+    common: NDArray[np.int64],
+    first_block: int,
+    n_jobs: int | None = None,
+) -> OtherCodes:
+    """What is kept of the features at some places of all codes."""
+    n_rows = len(codes)
+    starts = np.zeros(n_rows + 1, dtype=np.int64)
+    places, common = as_input(places, np.int64), as_input(common, np.int64)
+
+    def count(chunk: int) -> None:
+        first, last = chunk * _CHUNK_ROWS, min((chunk + 1) * _CHUNK_ROWS, n_rows)
+        _count_others(codes, places, common, first, last, starts)
+
+    def write(chunk: int) -> None:
+        first, last = chunk * _CHUNK_ROWS, min((chunk + 1) * _CHUNK_ROWS, n_rows)
+        _write_cells(codes, places, common, first_block, first, last, starts, cells)
+
+    n_chunks = -(-n_rows // _CHUNK_ROWS)
+    run_chunks(count, n_chunks, n_jobs)
+    np.cumsum(starts, out=starts)
+    cells = np.empty(starts[-1], dtype=np.uint32)
+    run_chunks(write, n_chunks, n_jobs)
+    return _with_columns(first_block, starts, cells, common)
+
+
+def _with_columns(
+    first_block: int,
+    starts: NDArray[np.int64],
+    cells: NDArray[np.uint32],
+    common: NDArray[np.int64],
+) -> OtherCodes:
+    """All that is kept, from what rows have."""
+    n_places = -(-len(common) // _BLOCK) * _BLOCK
+    ends = np.zeros(n_places + 1, dtype=np.int64)
+    _count_of_columns(cells, first_block, ends)
+    np.cumsum(ends, out=ends)
+    rows, codes = np.empty(len(cells), dtype=np.int32), np.empty(len(cells), dtype=np.uint8)
+    _turn(starts, cells, first_block, ends[:-1].copy(), rows, codes)
+    padded = np.zeros(n_places, dtype=np.int64)
+    padded[: len(common)] = common
+    return OtherCodes(
+        first_block=first_block,
+        starts=as_input(starts, np.int64),
+        cells=as_input(cells, np.uint32),
+        column_starts=as_input(ends, np.int64),
+        column_rows=as_input(rows, np.int32),
+        column_codes=as_input(codes, np.uint8),
+        common=as_input(padded, np.int64),
+    )
