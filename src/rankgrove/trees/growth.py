@@ -170,10 +170,11 @@ def _sum_block(g, layout, others, packed, rows, block, flat):
 
 
 @kernel
-def _complete(others, layout, block, histogram, total):
+def _complete(g, layout, others, block, histogram, total, worker):
     """Add to the histogram of a block what rows with codes that are not kept come to."""
     if others is not None and block >= others.first_block:
-        add_common(others, histogram, block, layout.block_bins[block], total)
+        n_bins, scratch = layout.block_bins[block], g.scan_ints[worker, 0]
+        add_common(others, histogram, block, n_bins, total, scratch)
 
 
 @kernel
@@ -223,13 +224,13 @@ def _finish_block(g, layout, others, at, by_parts, block, histogram):
 
 
 @kernel
-def _count_block(g, layout, others, at, block):
+def _count_block(g, layout, others, at, block, worker):
     """Count the rows of a node here by bin, in a free histogram."""
     counts = g.histograms[g.free[g.team[N_FREE] - 1], block]
     clear(flattened(counts), layout.block_bins[block] * 16)
     rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
     _sum_block(g, layout, others, g.ones, rows, block, flattened(counts))
-    _complete(others, layout, block, counts, len(rows))
+    _complete(g, layout, others, block, counts, len(rows), worker)
 
 
 @kernel
@@ -260,9 +261,9 @@ def _do_block(g, layout, others, settings, recount, block, worker, pending):
             if slot < 0 or (side == 0 and not recount):
                 _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
             if recount:
-                _count_block(g, layout, others, at, block)
+                _count_block(g, layout, others, at, block, worker)
         if slot < 0 or (side == 0 and not recount):
-            _complete(others, layout, block, histogram, g.nodes[at, TOTAL])
+            _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
         if side == 0 and team[OTHER] >= 0:
             sibling = g.nodes[team[OTHER], SLOT]
             _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
@@ -288,7 +289,7 @@ def _do_sums(g, layout, others, step, block, worker, pending):
     clock = cycles()
     if pending is not None:
         if step == COUNT_ROWS:
-            _count_block(g, layout, others, at, block)
+            _count_block(g, layout, others, at, block, worker)
         else:
             histogram = g.histograms[team[SUM_SLOT], block]
             _finish_block(g, layout, others, at, True, block, histogram)
@@ -296,7 +297,7 @@ def _do_sums(g, layout, others, step, block, worker, pending):
         slot = g.nodes[at, SLOT]
         histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
         _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
-        _complete(others, layout, block, histogram, g.nodes[at, TOTAL])
+        _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
         sibling = g.nodes[team[OTHER], SLOT]
         _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
     g.cycles[worker, SUMMING] += cycles() - clock
@@ -314,7 +315,7 @@ def _do_level(g, layout, others, settings, level, block, worker, pending):
                 parent, at = g.nodes[divided, SLOT], g.nodes[divided, LEFT]
                 at += g.nodes[at, SLOT] != slot
                 histogram = g.histograms[slot, block]
-                _complete(others, layout, block, histogram, g.nodes[at, TOTAL])
+                _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
                 _subtract_block(g.histograms, layout.block_bins, parent, block, histogram)
     n_kinds = 1 if layout.block_kinds[block] == PLAIN else 2
     gains[:n_kinds, : layout.block_bins[block]] = 0.0
@@ -330,7 +331,7 @@ def _do_level(g, layout, others, settings, level, block, worker, pending):
         if slot < 0 or at == 0:
             if pending is None:
                 _finish_block(g, layout, others, at, slot >= 0, block, histogram)
-            _complete(others, layout, block, histogram, total)
+            _complete(g, layout, others, block, histogram, total, worker)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
         node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)

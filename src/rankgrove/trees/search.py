@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import by_address, kernel, local_floats
+from rankgrove._jit import by_address, inline_kernel, kernel, local_floats
 from rankgrove._jit.elementary import normal_of
 from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
@@ -34,6 +34,10 @@ AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE, 
 N_RULES = 9
 
 
+# The bits of 2^52, and what is taken away again: a force has a sign.
+_BEHIND, _LOW_HALF, _HALF_RANGE = np.uint64(0x433 << 52), np.uint64(0xFFFFFFFF), np.uint64(1 << 31)
+_FORCE_OFFSET, _CURVATURE_OFFSET = 2.0**52 + 2.0**31, 2.0**52
+
 # A gain that is above 0 and below all others.
 _LEAST = 1e-300
 
@@ -50,11 +54,23 @@ class Layout(NamedTuple):
     signs: NDArray[np.float64]
 
 
+@inline_kernel
+def unpack(packed):
+    """The force and the curvature of a packed sum.
+
+    A whole number below 2^52 becomes a float64 by putting it behind the bits of 2^52, which is then
+    taken away: processors turn many numbers of 32 bits, but not of 64, into floats at once.
+    """
+    bits = np.uint64(packed)
+    force = np.int64((bits >> np.uint64(32)) ^ _HALF_RANGE | _BEHIND).view(np.float64)
+    curvature = np.int64((bits & _LOW_HALF) | _BEHIND).view(np.float64)
+    return force - _FORCE_OFFSET, curvature - _CURVATURE_OFFSET
+
+
 @kernel
 def cut_gain(left, total_force, total_curvature, at_least, l2):
     """The gain of one cut, and whether both of its children are heavy enough."""
-    force = np.float64(left >> 32)
-    curvature = np.float64(left & 0xFFFFFFFF)
+    force, curvature = unpack(left)
     other_force = total_force - force
     other_curvature = total_curvature - curvature
     x = curvature + l2

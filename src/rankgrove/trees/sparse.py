@@ -106,16 +106,21 @@ def sum_cells_of_block(others, packed, rows, block, flat):
 
 
 @kernel
-def add_common(others, histogram, block, n_bins, total):
-    """Give the common code of each feature of a block what is left of the node's total."""
+def add_common(others, histogram, block, n_bins, total, left):
+    """Give the common code of each feature of a block what is left of the node's total.
+
+    `left` is scratch for 16 numbers.
+    """
     first = (block - others.first_block) * _BLOCK
     for column in range(_BLOCK):
         histogram[others.common[first + column], column] = 0
+        left[column] = total - histogram[255, column]
+    for code in range(n_bins):
+        row = histogram[code]
+        for column in range(_BLOCK):
+            left[column] -= row[column]
     for column in range(_BLOCK):
-        left = total - histogram[255, column]
-        for code in range(n_bins):
-            left -= histogram[code, column]
-        histogram[others.common[first + column], column] = left
+        histogram[others.common[first + column], column] = left[column]
 
 
 @kernel
