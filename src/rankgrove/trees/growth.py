@@ -33,8 +33,14 @@ from rankgrove.trees.binning import PLAIN
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
 from rankgrove.trees.level_search import add_gains, best_of_gains, order_categories
 from rankgrove.trees.levels import next_of_level
-from rankgrove.trees.search import FEWEST, L2, NOISE, node_rules, own_term, search_block
-from rankgrove.trees.sparse import add_common, divide_by_others, sum_cells, sum_cells_of_block
+from rankgrove.trees.search import AT_LEAST, FEWEST, L2, NOISE, node_rules, own_term, search_block
+from rankgrove.trees.sparse import (
+    add_common,
+    divide_by_others,
+    may_be_cut,
+    sum_cells,
+    sum_cells_of_block,
+)
 from rankgrove.trees.steps import next_of_leaves
 from rankgrove.trees.team import (
     COMPARE,
@@ -178,6 +184,14 @@ def _complete(g, layout, others, block, histogram, total, worker):
 
 
 @kernel
+def _may_be_cut(others, block, histogram, total, rules):
+    """Whether it is worth while to search a block: always, but for sparse features."""
+    if others is not None and block >= others.first_block:
+        return may_be_cut(others, histogram, block, total, rules[AT_LEAST])
+    return True
+
+
+@kernel
 def _do_part(g, layout, others, step, task, worker):
     """Divide, put back or sum one part of a node's rows."""
     node = g.nodes[g.team[NODE]]
@@ -269,14 +283,16 @@ def _do_block(g, layout, others, settings, recount, block, worker, pending):
             _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        if g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]:
+        total, rules = g.nodes[at, TOTAL], g.side_rules[side]
+        is_large = g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]
+        if is_large and _may_be_cut(others, block, histogram, total, rules):
             counts = g.histograms[g.free[team[N_FREE] - 1], block] if recount else histogram
             key = mix(np.uint64(team[KEY]) + np.uint64(at))
             gains = g.block_gains[block, side]
             gains[0], gains[1] = search_block(
-                histogram, counts, recount, block, g.nodes[at, TOTAL], g.nodes[at, COUNT],
-                g.side_rules[side], g.node_floats[at, LOW:], settings.has_monotone, layout,
-                g.allowed, key, g.scan_gains[worker], g.scan_ints[worker], g.orders[worker],
+                histogram, counts, recount, block, total, g.nodes[at, COUNT], rules,
+                g.node_floats[at, LOW:], settings.has_monotone, layout, g.allowed, key,
+                g.scan_gains[worker], g.scan_ints[worker], g.orders[worker],
                 g.block_cuts[block, side], g.block_tables[block, side]
             )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
@@ -337,10 +353,12 @@ def _do_level(g, layout, others, settings, level, block, worker, pending):
         node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
         if at == 0:
             order_categories(histogram, block, layout, rules, level.orders, level.n_ordered)
-        add_gains(
-            histogram, block, layout, total, rules, g.node_floats[at, LOW:], settings.has_monotone,
-            level.orders, level.n_ordered, g.scan_ints[worker, 0], gains
-        )  # fmt: skip
+        if _may_be_cut(others, block, histogram, total, rules):
+            add_gains(
+                histogram, block, layout, total, rules, g.node_floats[at, LOW:],
+                settings.has_monotone, level.orders, level.n_ordered, g.scan_ints[worker, 0],
+                g.scan_gains[worker], gains
+            )  # fmt: skip
         g.cycles[worker, SCANNING] += cycles() - now
     key = mix(np.uint64(team[KEY]) + np.uint64(team[N_SPLITS]))
     best = g.block_gains[block, 0]

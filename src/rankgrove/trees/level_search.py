@@ -27,6 +27,7 @@ from rankgrove.trees.search import (
     choose,
     cut_gain,
     fill_table,
+    is_empty,
     lost_by_bounds,
     most_categories,
     own_term,
@@ -48,10 +49,11 @@ def order_categories(histogram, block, layout, rules, orders, n_ordered):
 
 
 @kernel
-def _scan(histogram, n_bins, total, at_least, l2, sums, gains):
+def _scan(histogram, n_bins, total, at_least, l2, sums, last, gains):
     """Add to the gain of every cut of 16 features what it gains in one node.
 
     `sums` is what lies left before the first bin. A cut that leaves a light child gains nothing.
+    `last` is scratch for 16 gains: those of the bin before, which hold as long as bins are empty.
     """
     total_force = np.float64(total >> 32)
     total_curvature = np.float64(total & 0xFFFFFFFF)
@@ -59,13 +61,18 @@ def _scan(histogram, n_bins, total, at_least, l2, sums, gains):
     for b in range(n_bins):
         row = histogram[b]
         out = gains[b]
+        if b > 0 and is_empty(row):
+            for f in range(16):
+                out[f] += last[f]
+            continue
         for f in range(16):
             left = sums[f] + row[f]
             sums[f] = left
             gain, allowed = cut_gain(left, total_force, total_curvature, at_least, l2)
             gain -= own
             # A gain in the last digits of its own terms is none.
-            out[f] += gain if allowed & (abs(gain) > 1e-12 * own) else 0.0
+            last[f] = gain if allowed & (abs(gain) > 1e-12 * own) else 0.0
+            out[f] += last[f]
 
 
 @kernel
@@ -103,7 +110,8 @@ def _scan_carefully(histogram, block, layout, total, rules, bounds, orders, n_or
 
 @kernel
 def add_gains(
-    histogram, block, layout, total, rules, bounds, has_monotone, orders, n_ordered, sums, gains
+    histogram, block, layout, total, rules, bounds, has_monotone, orders, n_ordered, sums, last,
+    gains
 ):  # fmt: skip
     """Add to the gains of all cuts of a block what they gain in one node."""
     if orders is not None and (has_monotone or layout.block_kinds[block] == CATEGORICAL):
@@ -115,7 +123,7 @@ def add_gains(
         for f in range(16):
             sums[f] = histogram[255, f] if kind else 0
         _scan(
-            histogram, layout.block_bins[block], total, rules[AT_LEAST], rules[L2], sums,
+            histogram, layout.block_bins[block], total, rules[AT_LEAST], rules[L2], sums, last,
             gains[kind]
         )  # fmt: skip
 

@@ -79,6 +79,15 @@ def cut_gain(left, total_force, total_curvature, at_least, l2):
     return gain, (curvature >= at_least) & (other_curvature >= at_least)
 
 
+@inline_kernel
+def is_empty(row):
+    """Whether there is nothing in one bin of 16 features."""
+    seen = np.int64(0)
+    for f in range(16):
+        seen |= row[f]
+    return seen == 0
+
+
 @kernel
 def _scan(
     histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains, bins
@@ -91,6 +100,9 @@ def _scan(
     total_curvature = np.float64(total & 0xFFFFFFFF)
     for b in range(n_bins):
         row = histogram[b]
+        if counts is None and b > 0 and is_empty(row):
+            # No cut here is better than the one before.
+            continue
         for f in range(16):
             left = sums[f] + row[f]
             sums[f] = left

@@ -124,6 +124,21 @@ def add_common(others, histogram, block, n_bins, total, left):
 
 
 @kernel
+def may_be_cut(others, histogram, block, total, at_least):
+    """Whether some feature of a block has enough curvature beside its common code for a child.
+
+    Every cut leaves a child without the common code.
+    """
+    first = (block - others.first_block) * _BLOCK
+    curvature = total & 0xFFFFFFFF
+    most = np.int64(0)
+    for column in range(_BLOCK):
+        common = histogram[others.common[first + column], column] & 0xFFFFFFFF
+        most = max(most, curvature - common)
+    return most >= at_least
+
+
+@kernel
 def divide_by_others(others, place, table, rows, spare, start, end):
     """As `divide_stretch`, by a feature of which only codes that are not common are kept."""
     place -= others.first_block * _BLOCK
