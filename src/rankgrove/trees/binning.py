@@ -35,9 +35,11 @@ MISSING_CODE = 255
 # Kinds of features, and of blocks, which have the highest kind of their features.
 PLAIN, WITH_MISSING, CATEGORICAL = range(3)
 
-# Features of which this share of rows has one code are sparse, if there are so many of them: to add
-# a cell takes longer than to add a code, as cells of all blocks are mixed.
+# Features of which this share of rows has one code are sparse: to add a cell takes longer than to
+# add a code, as cells of all blocks are mixed. It is worth while if this share of features are, and
+# so many of them.
 LEAST_COMMON = 0.8
+LEAST_SPARSE = 0.4
 FEWEST_SPARSE = 16
 
 # Rows whose values, codes and edges stay in the second-level cache.
@@ -312,9 +314,10 @@ class BinnedMatrix:
         """
         if self.others is not None:
             return self
-        common, share = common_codes(self.codes, peers, n_jobs)
+        common, share = common_codes(self.codes, peers)
         is_sparse = (share >= LEAST_COMMON) & (self.features >= 0)
-        if np.count_nonzero(is_sparse) < FEWEST_SPARSE:
+        n_sparse, n_features = np.count_nonzero(is_sparse), len(bins.n_bins)
+        if n_sparse < max(FEWEST_SPARSE, LEAST_SPARSE * n_features):
             return self
         dense, sparse = np.flatnonzero(~is_sparse & (self.features >= 0)), np.flatnonzero(is_sparse)
         width = padded_width(len(dense))

@@ -182,14 +182,6 @@ def spread(others, first, last, codes):
 
 
 @kernel
-def _count_codes(codes, rows, first, last, counts):
-    """How many of some rows have each code, for the places from `first` to `last`."""
-    for i in range(len(rows)):
-        for place in range(first, last):
-            counts[place, codes[rows[i], place]] += 1
-
-
-@kernel
 def _count_others(codes, places, common, first, last, starts):
     """How many codes of each row are not common, into the place after the row's own."""
     for row in range(first, last):
@@ -236,17 +228,16 @@ def _turn(starts, cells, first_block, at, column_rows, column_codes):
 
 
 def common_codes(
-    codes: NDArray[np.uint8], peers: Peers = ALONE, n_jobs: int | None = None
+    codes: NDArray[np.uint8], peers: Peers = ALONE
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The code that most rows have at each place, and their share, by a sample of the rows."""
     n_rows, width = codes.shape
-    rows = as_input(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED)).astype(np.int64), np.int64)
+    rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED)).astype(np.int64)
     counts = np.zeros((width, 256), dtype=np.int64)
-
-    def task(chunk: int) -> None:
-        _count_codes(codes, rows, chunk * _BLOCK, (chunk + 1) * _BLOCK, counts)
-
-    run_chunks(task, width // _BLOCK, n_jobs)
+    for first in range(0, width, _BLOCK):
+        numbers = codes[rows, first : first + _BLOCK] + 256 * np.arange(_BLOCK)
+        found = np.bincount(numbers.reshape(-1), minlength=256 * _BLOCK)
+        counts[first : first + _BLOCK] = found.reshape(_BLOCK, 256)
     peers.sum(counts)
     return counts.argmax(axis=1), counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)
 
