@@ -346,6 +346,7 @@ WHOLE_SUMS = {
     "trees/exchange.py": ["block_bins"],
     "trees/grower.py": ["packed", "packed[rows]"],
     "trees/leaves.py": ["totals", "count", "bits"],
+    "trees/sparse.py": ["counts"],
 }
 
 

@@ -106,8 +106,8 @@ def _call_training() -> None:
     # Of features that have one code in most rows only other codes are kept.
     sparse = rng.integers(1, 9, (400, 20)) * (rng.random((400, 20)) < 0.1)
     wide = Dataset.from_arrays(sparse, labels[:400], group=[20] * 20)
-    for grower in ("oblivious", "leafwise"):
-        Ranker(grower=grower, n_estimators=2, subsample=0.5).fit(wide, valid=wide)
+    Ranker(n_estimators=2, subsample=0.5).fit(wide, valid=wide)
+    Ranker(grower="leafwise", n_estimators=2).fit(wide)
     for sampling in ("document", "variance"):
         Ranker(n_estimators=1, subsample=0.5, sampling=sampling).fit(some)
     for trained in (ranker, Ranker(n_estimators=2, min_samples_leaf=2).fit(some)):

@@ -184,7 +184,7 @@ def test_tree_of_all_kinds_of_features_does_not_depend_on_how_work_is_cut(n_jobs
         options, n_jobs, {"part_rows": 64, "few_rows": 50, "kept_rows": 40}
     )
     assert np.array_equal(order, order_of_parts)
-    for name in ("places", "tables", "gains", "low", "high"):
+    for name in ("features", "tables", "gains", "low", "high"):
         assert getattr(whole, name).tobytes() == getattr(cut, name).tobytes()
 
 

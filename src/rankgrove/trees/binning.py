@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -369,7 +370,7 @@ class BinnedMatrix:
         return replace(self, by_feature=as_input(turned, np.uint8))
 
 
-def _places_of(order: NDArray[np.int64], bins: Bins) -> dict[str, NDArray[np.int64]]:
+def _places_of(order: NDArray[np.int64], bins: Bins) -> dict[str, Any]:
     """What a matrix knows of its features, by place, -1 where there is none, and by block."""
     placed = np.full(padded_width(len(order)), -1, dtype=np.int64)
     placed[: len(order)] = order
