@@ -105,7 +105,8 @@ def scales_of(
         first = (chunk - starts[of_chunk[chunk]]) * _CHUNK
         found[chunk] = _largest_bits(own, first, min(first + _CHUNK, len(own)))
 
-    run_chunks(task, len(found), n_jobs)
+    # To hand one chunk of each out takes longer than to go through them.
+    run_chunks(task, len(found), n_jobs if len(found) > len(columns) else 1)
     largest = np.array([found[a:b].max(initial=0) for a, b in pairwise(starts)]).view(np.float64)
     peers.max(largest)
     return [Scale.of(each, n_all) for each in largest.tolist()]
