@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import by_address, inline_kernel, kernel, local_floats
+from rankgrove._jit import by_address, inline_kernel, kernel, local_floats, reinterpret
 from rankgrove._jit.elementary import normal_of
 from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
@@ -119,10 +119,13 @@ def _scan(
 @kernel
 def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rules, gains, ints):
     """The best cut of each numeric feature of a block: its gain; its bin and kind in `ints`."""
-    sums, bins, kinds, others, counted = ints[0], ints[1], ints[2], ints[3], ints[4]
+    bins, kinds = ints[1], ints[2]
+    # On the stack: then the compiler knows that they are apart from the histogram.
+    sums, counted = reinterpret(local_floats(), np.int64), reinterpret(local_floats(), np.int64)
+    others, best = reinterpret(local_floats(), np.int64), local_floats()
     at_least, l2, fewest = rules[AT_LEAST], rules[L2], np.int64(rules[FEWEST])
     for f in range(16):
-        gains[f] = 0.0
+        best[f] = 0.0
         bins[f] = 0
         kinds[f] = MISSING_RIGHT
     for kind in range(2 if block_kind == WITH_MISSING else 1):
@@ -133,17 +136,19 @@ def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rul
         if exact:
             _scan(
                 histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted,
-                gains, others
+                best, others
             )  # fmt: skip
         else:
             _scan(
-                histogram, None, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains,
+                histogram, None, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, best,
                 others
             )  # fmt: skip
         for f in range(16):
             if others[f] >= 0:
                 bins[f] = others[f]
                 kinds[f] = kind
+    for f in range(16):
+        gains[f] = best[f]
 
 
 @kernel
