@@ -117,10 +117,7 @@ def inline_kernel(function: Callable[..., Any]) -> Any:
 
 def modules_inside(function: Callable[..., Any]) -> set[str]:
     """The modules whose kernels a function may call, and they in turn, and how all are compiled."""
-    found = {
-        f"rankgrove._jit.{name}"
-        for name in ("addresses", "compilation", "intrinsics", "lowering", "parts")
-    }
+    found = {f"rankgrove._jit.{name}" for name in _HOW_KERNELS_ARE_COMPILED}
     waiting = [function.__globals__]
     while waiting:
         names = waiting.pop()

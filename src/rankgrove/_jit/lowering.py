@@ -19,6 +19,9 @@ from rankgrove._jit import insides
 
 _ZERO = ir.IntType(64)(0)
 
+# What an object that lowers a kernel knows of its variables, in the Numba that this is for.
+_OF_VARIABLES = ("_disable_sroa_like_opt", "_singly_assigned_vars", "_blk_local_varmap")
+
 # What Numba asks for before it takes an array for what it is.
 _OF_OTHER_ARRAYS = ("__array__", "static_getitem")
 
@@ -57,16 +60,16 @@ def _extract_value(builder: Any, structure: Any, index: Any, name: str = "") -> 
     return _extract(builder, structure, index, name)
 
 
-def _is_counted(lower: Any, name: str) -> bool:
-    """Whether references to what a variable holds are counted."""
-    if not all(hasattr(lower, each) for each in ("_singly_assigned_vars", "_blk_local_varmap")):
-        return True
+def _is_plain(lower: Any, name: str) -> bool:
+    """Whether nothing has to be done for what a variable held: no references to it are counted."""
+    if not all(hasattr(lower, each) for each in _OF_VARIABLES) or lower._disable_sroa_like_opt:
+        return False
     model = lower.context.data_model_manager[lower.typeof(name)]
-    return bool(lower.context.enable_nrt and model.contains_nrt_meminfo())
+    return not (lower.context.enable_nrt and model.contains_nrt_meminfo())
 
 
 def _store_variable(lower: Any, value: Any, name: str, argidx: Any = None) -> None:
-    if argidx is not None or lower._disable_sroa_like_opt or _is_counted(lower, name):
+    if argidx is not None or not _is_plain(lower, name):
         _store(lower, value, name, argidx)
     elif name in lower._singly_assigned_vars:
         lower._blk_local_varmap[name] = value
@@ -76,7 +79,7 @@ def _store_variable(lower: Any, value: Any, name: str, argidx: Any = None) -> No
 
 
 def _delete_variable(lower: Any, name: str) -> None:
-    if lower._disable_sroa_like_opt or _is_counted(lower, name):
+    if not _is_plain(lower, name):
         _delete(lower, name)
     elif name not in lower._blk_local_varmap:
         lower._singly_assigned_vars.discard(name)
@@ -177,7 +180,8 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[
         if isinstance(index, types.BaseTuple):
             value = builder.extract_value(value, axis)
         value = context.cast(builder, value, number, types.intp if number.signed else types.uintp)
-        is_known = isinstance(value, ir.Constant) and value.constant >= 0
+        number_itself = getattr(value, "constant", None)
+        is_known = isinstance(number_itself, int) and number_itself >= 0
         if number.signed and not is_known:
             negative = builder.icmp_signed("<", value, _ZERO)
             numbers[axis] = builder.select(negative, builder.add(value, lengths[axis]), value)

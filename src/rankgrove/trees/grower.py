@@ -206,7 +206,7 @@ class Grower:
             scratch=np.empty((n_jobs, 256, 16), dtype=np.int64),
             scan_rules=np.empty((n_jobs, N_RULES)),
             scan_gains=np.empty((n_jobs, 16)),
-            scan_ints=np.empty((n_jobs, 5, 16), dtype=np.int64),
+            scan_ints=np.empty((n_jobs, 3, 16), dtype=np.int64),
             orders=np.empty((n_jobs, 256), dtype=np.int64),
             cycles=self.cycles,
         )
