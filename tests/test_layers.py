@@ -61,7 +61,8 @@ MARKS = ("kernel", "inline_kernel")
 # What a kernel may call by a bare name besides kernels: what compiles to an instruction or two.
 INTRINSICS = {
     "prefetch", "cycles", "atomic_load", "atomic_store", "atomic_add", "pause", "give_way",
-    "local_floats", "empty", "reinterpret", "flattened", "choose_bytes",
+    "local_floats", "empty", "reinterpret", "flattened", "choose_bytes", "bits_of", "float_of",
+    "sum_lanes", "add_lanes", "subtract_lanes",
 }  # fmt: skip
 KERNEL_LIBRARIES = {"numpy", "math"}
 
@@ -346,7 +347,9 @@ WHOLE_SUMS = {
     "trees/exchange.py": ["block_bins"],
     "trees/grower.py": ["packed", "packed[rows]"],
     "trees/leaves.py": ["totals", "count", "bits"],
+    "trees/partition.py": ["sizes"],
     "trees/sparse.py": ["counts"],
+    "trees/sparse_encoding.py": ["counts"],
 }
 
 

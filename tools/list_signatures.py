@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
 from rankgrove._jit import Kernel
@@ -25,7 +26,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.cli.main import app
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.describe import describe
-from rankgrove.data.letor import parse_letor, write_letor
+from rankgrove.data.letor import parse_letor, read_letor, write_letor
 from rankgrove.data.rows import GrowingRows
 from rankgrove.data.synthetic import make_web_search
 from rankgrove.distributed.warming import train_a_little
@@ -120,7 +121,23 @@ def _call_training() -> None:
         # What a network's loss is worth.
         make_objective(objective).prepare(two_classes).cost(np.zeros(some.n_documents))
     Ranker("yetiloss", n_estimators=2, grower="oblivious").fit(some)
+    Ranker("yetiloss", metric="ndcg@3", n_estimators=1).fit(some)
     Ranker("rankmart", n_estimators=1, min_samples_leaf=2).fit(some, preferences=[(1, 0)])
+
+
+def _call_sparse_data() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(1, 9, (300, 80)) * (rng.random((300, 80)) < 0.1)
+    values[:, 1] = np.arange(300)
+    rows = Dataset.from_arrays(csr_array(values), rng.integers(0, 3, 300), group=[20] * 15)
+    describe(rows)
+    with tempfile.TemporaryDirectory() as directory:
+        write_letor(rows, Path(directory) / "data.txt")
+        data = read_letor(Path(directory) / "data.txt")
+    ranker = Ranker(n_estimators=2, min_samples_leaf=2, subsample=0.5)
+    ranker.fit(data, valid=rows).predict(data)
+    data.features_checksum()
+    data.features[:, 0].sum()
 
 
 def _call_comparing() -> None:
@@ -144,6 +161,7 @@ def _call_workers() -> None:
     for grower in ("oblivious", "leafwise"):
         for layout in ("both", "rows"):
             train_a_little(Parameters(grower=grower, layout=layout), n_workers=2)
+        train_a_little(Parameters(grower=grower), n_workers=2, sparse=True)
 
 
 # All that is called, by what it is for; a module with kernels adds what calls them.
@@ -153,6 +171,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "descriptions": _call_describe,
     "metrics": _call_metrics,
     "training": _call_training,
+    "sparse data": _call_sparse_data,
     "comparing": _call_comparing,
     "combining": _call_combining,
     "workers": _call_workers,

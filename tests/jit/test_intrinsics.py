@@ -3,8 +3,26 @@
 import numpy as np
 import pytest
 
-from rankgrove._jit import LANES, choose_bytes, empty, flattened, kernel, local_floats, reinterpret
-from rankgrove._jit.intrinsics import _choose_bytes_plainly
+from rankgrove._jit import (
+    LANES,
+    add_lanes,
+    bits_of,
+    choose_bytes,
+    empty,
+    flattened,
+    float_of,
+    kernel,
+    local_floats,
+    reinterpret,
+    subtract_lanes,
+    sum_lanes,
+)
+from rankgrove._jit.intrinsics import (
+    _add_lanes_plainly,
+    _choose_bytes_plainly,
+    _subtract_lanes_plainly,
+    _sum_lanes_plainly,
+)
 
 
 @kernel
@@ -46,6 +64,41 @@ def flip_signs(values):
     made = reinterpret(empty(3, np.float64), np.int64)
     made[0] = 0
     return made[0]
+
+
+@kernel
+def fold(row, added_to, taken_from):
+    return sum_lanes(row), add_lanes(row, added_to), subtract_lanes(row, taken_from)
+
+
+@kernel
+def halve(number):
+    """Half of a number, by its exponent."""
+    return float_of(bits_of(number) - (1 << 52))
+
+
+@pytest.mark.parametrize("n", [0, 8, 16, 200])
+def test_sums_in_lanes_have_one_order_and_change_what_they_are_folded_into(n):
+    rng = np.random.default_rng(n)
+    row, sums = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n), rng.normal(size=n)
+    added, taken = sums.copy(), sums.copy()
+    found = fold(row, added, taken)
+    lanes = [0.0] * 8
+    for i, value in enumerate(row):
+        lanes[i % 8] += value
+    pairs = [lanes[i] + lanes[i + 4] for i in range(4)]
+    assert found == ((pairs[0] + pairs[2]) + (pairs[1] + pairs[3]),) * 3
+    np.testing.assert_array_equal(added, sums + row)
+    np.testing.assert_array_equal(taken, sums - row)
+    others = [sums.copy(), sums.copy()]
+    plainly = _add_lanes_plainly(row, others[0]), _subtract_lanes_plainly(row, others[1])
+    assert (_sum_lanes_plainly(row), *plainly) == found
+    np.testing.assert_array_equal(others, [added, taken])
+
+
+def test_the_bits_of_a_float_are_read_and_written():
+    for number in (1.0, -3.5, 1e300, 2.0**-1000):
+        assert halve(number) == number / 2
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])

@@ -1,5 +1,7 @@
 """Metrics that are prepared once for many scores: the bits of `evaluate`, label work done once."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,9 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError
 from rankgrove.metrics import base
 from rankgrove.metrics.evaluate import prepare_metrics
+
+# (The package has a function of the module's name.)
+MEASURING = importlib.import_module("rankgrove.metrics.evaluate")
 
 METRICS = [
     "ndcg@10", "ndcg", "ndcg@5(ties=expected)", "dcg@3(ties=stable)", "expdcg", "map", "mrr@5",
@@ -52,6 +57,34 @@ def test_labels_are_ranked_once_however_many_scores_come(monkeypatch):
         prepared(np.random.default_rng(seed).normal(size=data.n_documents))
     assert ranked.count("ideal") == 1
     assert ranked.count("worst") == 4
+
+
+def test_a_function_may_leave_queries_out_for_their_scores():
+    data = make_data(True)
+
+    def grade_at_the_top(labels):
+        return labels[0] or np.nan
+
+    rng = np.random.default_rng(4)
+    metrics = [parse_metric(grade_at_the_top), parse_metric("map")]
+    prepared = prepare_metrics(data, metrics, n_jobs=1)
+    for scores in (rng.normal(size=data.n_documents) for _ in range(3)):
+        found = evaluate(data, scores, metrics)
+        assert found.results["custom(grade_at_the_top)"].skipped > 0
+        assert prepared(scores) == list(found.values())
+
+
+def test_only_values_depend_on_scores_so_that_one_sum_is_exchanged(monkeypatch):
+    columns = []
+    exact = MEASURING.exact_sums
+    monkeypatch.setattr(
+        MEASURING, "exact_sums", lambda *args: columns.append(len(args[0])) or exact(*args)
+    )
+    data = make_data(True)
+    prepared = prepare_metrics(data, [parse_metric(name) for name in METRICS])
+    columns.clear()
+    prepared(np.arange(data.n_documents))
+    assert columns == [len(METRICS)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from data.sparse_samples import make_data, make_dense
+from rankgrove.data.sparse_features import SparseFeatures
 from rankgrove.neural.transform import Transform
 
 KINDS = ["quantile", "log1p", "standard"]
@@ -28,6 +30,17 @@ def test_training_features_come_out_with_mean_0_and_deviation_1(kind):
     # Rounded to float32.
     np.testing.assert_allclose(out.mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(out.std(axis=0), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, None])
+def test_sparse_features_are_transformed_as_their_dense_form(kind):
+    dense = make_dense()
+    sparse = make_data(dense, sparse=True).features
+    assert isinstance(sparse, SparseFeatures)
+    one, other = (Transform.fit(kind, features) for features in (sparse, dense))
+    for name, array in one.arrays().items():
+        np.testing.assert_array_equal(array, other.arrays()[name])
+    np.testing.assert_array_equal(one.apply(sparse), one.apply(dense))
 
 
 @pytest.mark.parametrize("kind", KINDS)

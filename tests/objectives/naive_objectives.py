@@ -64,8 +64,7 @@ def same_draws(kind, n, query, draws, seed, iteration):
     for draw in range(draws):
         inner = np.uint64(mix(np.uint64(query * draws + draw)))
         key = np.uint64(mix(iteration_key(seed, iteration) ^ inner))
-        bits = np.empty(n, np.int64)
-        draw_noise(kind, key, bits, bits.view(np.float64), rows[draw])
+        draw_noise(kind, key, rows[draw])
     return rows
 
 
@@ -81,8 +80,7 @@ def recomputed_draws(kind, n, draws, *, seed, iteration):
     rows = np.empty((draws, n))
     for draw in range(draws):
         key = iteration_key(int(iteration_key(seed, iteration)), draw)
-        bits = np.empty(n, np.int64)
-        draw_noise(kind, key, bits, bits.view(np.float64), rows[draw])
+        draw_noise(kind, key, rows[draw])
     return rows
 
 
@@ -188,7 +186,7 @@ def pair_weights(
         deltas = swap_deltas(metric, ranked)
     weights = {}
     for a in range(n if truncation is None else min(truncation, n)):
-        for b in range(a + 1, n if neighbours == "all" else min(n, a + neighbours + 1)):
+        for b in range(a + 1, n if neighbours in ("all", "sample") else min(n, a + neighbours + 1)):
             if ranked[a] != ranked[b] and exactly in (None, b - a):
                 pair = (order[a], order[b]) if ranked[a] > ranked[b] else (order[b], order[a])
                 weights[pair] = deltas[a, b]

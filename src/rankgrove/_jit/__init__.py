@@ -17,18 +17,23 @@ from rankgrove._jit.compilation import (
 )
 from rankgrove._jit.intrinsics import (
     LANES,
+    add_lanes,
     atomic_add,
     atomic_load,
     atomic_store,
+    bits_of,
     choose_bytes,
     cycles,
     empty,
     flattened,
+    float_of,
     give_way,
     local_floats,
     pause,
     prefetch,
     reinterpret,
+    subtract_lanes,
+    sum_lanes,
 )
 from rankgrove._jit.threads import (
     available_cpus,
@@ -42,11 +47,13 @@ from rankgrove._jit.threads import (
 __all__ = [
     "LANES",
     "Kernel",
+    "add_lanes",
     "as_input",
     "atomic_add",
     "atomic_load",
     "atomic_store",
     "available_cpus",
+    "bits_of",
     "by_address",
     "choose_bytes",
     "chunk_queries",
@@ -54,6 +61,7 @@ __all__ = [
     "cycles",
     "empty",
     "flattened",
+    "float_of",
     "give_way",
     "inline_kernel",
     "kernel",
@@ -65,4 +73,6 @@ __all__ = [
     "run_chunks",
     "run_queries",
     "submit",
+    "subtract_lanes",
+    "sum_lanes",
 ]

@@ -12,8 +12,9 @@ import math
 
 import numpy as np
 
-from rankgrove._jit.compilation import kernel
+from rankgrove._jit.compilation import inline_kernel, kernel
 from rankgrove._jit.hashing import mix, open_share_of, share_of
+from rankgrove._jit.intrinsics import SUM_LANES, bits_of, float_of
 
 # The smallest exponent: e^-700 is still a normal number.
 SMALLEST = -700.0
@@ -26,47 +27,59 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490
 _LN2_LOW = 1.90821492927058770002e-10
 
-# The bits of sqrt(1/2).
+# The bits of sqrt(1/2), and of 1.
 _BITS_ROOT_HALF = 0x3FE6A09E667F3BCD
+_BITS_ONE = 0x3FF0000000000000
 
-# Loops go over a multiple of this, so that a vector loop has no remainder to do one by one; and a
-# sum is of this many lanes, whatever the machine's width.
-LANES = 8
+# To this a float of less than 2^51 is added to be rounded to a whole number, which then stands in
+# the last bits. Many processors cannot turn several floats at once into int64, nor back.
+ROUNDER, ROUNDER_BITS = 1.5 * 2.0**52, 0x4338000000000000
+
+# Loops go over a multiple of this, so that a vector loop has no remainder to do one by one.
+LANES = SUM_LANES
 
 # Kinds of noise.
 NO_NOISE, LOGISTIC, GAUSSIAN, GUMBEL = range(4)
 NOISES = {"none": NO_NOISE, "logistic": LOGISTIC, "gaussian": GAUSSIAN, "gumbel": GUMBEL}
 
 
-@kernel
-def exponentials(x, bits, powers, out):
-    """e^x to within 2 units of the last place, for x cut to -700 and 700.
+@inline_kernel
+def _power_of(k):
+    """2^k of a whole number from -1022 to 1023.
 
-    `powers` is `bits` seen as floats: an exponent written as an integer is read as 2^k. `out` must
-    not be x: then nothing would be vectorised.
+    The last bits of k + ROUNDER are those of k, and the first bits of 2^k those of k + 1023.
     """
+    return float_of((bits_of(k + ROUNDER) << 52) + _BITS_ONE)
+
+
+@inline_kernel
+def exponential_of(x):
+    """e^x to within 2 units of the last place, for x cut to -700 and 700."""
+    at = min(max(x, SMALLEST), -SMALLEST)
+    k = np.floor(at * _LOG2_E + 0.5)
+    r = (at - k * _LN2_HIGH) - k * _LN2_LOW
+    # The series of e^r up to r^13, |r| <= ln(2) / 2.
+    e = 1.0 / 6227020800.0
+    e = e * r + 1.0 / 479001600.0
+    e = e * r + 1.0 / 39916800.0
+    e = e * r + 1.0 / 3628800.0
+    e = e * r + 1.0 / 362880.0
+    e = e * r + 1.0 / 40320.0
+    e = e * r + 1.0 / 5040.0
+    e = e * r + 1.0 / 720.0
+    e = e * r + 1.0 / 120.0
+    e = e * r + 1.0 / 24.0
+    e = e * r + 1.0 / 6.0
+    e = e * r + 0.5
+    e = e * r + 1.0
+    return (e * r + 1.0) * _power_of(k)
+
+
+@kernel
+def exponentials(x, out):
+    """e^x of each x; `out` must not be x: then nothing would be vectorised."""
     for i in range(len(x)):
-        at = min(max(x[i], SMALLEST), -SMALLEST)
-        k = np.floor(at * _LOG2_E + 0.5)
-        bits[i] = (np.int64(k) + 1023) << 52
-        r = (at - k * _LN2_HIGH) - k * _LN2_LOW
-        # The series of e^r up to r^13, |r| <= ln(2) / 2.
-        e = 1.0 / 6227020800.0
-        e = e * r + 1.0 / 479001600.0
-        e = e * r + 1.0 / 39916800.0
-        e = e * r + 1.0 / 3628800.0
-        e = e * r + 1.0 / 362880.0
-        e = e * r + 1.0 / 40320.0
-        e = e * r + 1.0 / 5040.0
-        e = e * r + 1.0 / 720.0
-        e = e * r + 1.0 / 120.0
-        e = e * r + 1.0 / 24.0
-        e = e * r + 1.0 / 6.0
-        e = e * r + 0.5
-        e = e * r + 1.0
-        out[i] = e * r + 1.0
-    for i in range(len(x)):
-        out[i] *= powers[i]
+        out[i] = exponential_of(x[i])
 
 
 def exponential(x: float) -> float:
@@ -75,8 +88,8 @@ def exponential(x: float) -> float:
     >>> exponential(0.0)
     1.0
     """
-    bits, out = np.empty(1, dtype=np.int64), np.empty(1)
-    exponentials(np.array([float(x)]), bits, bits.view(np.float64), out)
+    out = np.empty(1)
+    exponentials(np.array([float(x)]), out)
     return float(out[0])
 
 
@@ -86,18 +99,14 @@ def logarithm(x: float) -> float:
     >>> logarithm(1.0)
     0.0
     """
-    powers, out = np.array([float(x)]), np.empty(1)
-    logarithms(powers.view(np.int64), powers, out)
+    out = np.empty(1)
+    logarithms(np.array([float(x)]), out)
     return float(out[0])
 
 
-@kernel
+@inline_kernel
 def split_power(x):
-    """2^x to within a unit of the last place: the bits of a power of 2, and its factor.
-
-    For x from -1000 to 1000. A loop of it is vectorised if it writes the bits, and reads them as
-    floats in another loop.
-    """
+    """2^x to within a unit of the last place, for x from -1000 to 1000: 2^k and its factor."""
     k = np.floor(x + 0.5)
     r = x - k
     # 1 + r q(r) is 2^r to within 2e-17, |r| <= 1/2: q meets (2^r - 1) / r at 11 Chebyshev nodes.
@@ -114,37 +123,38 @@ def split_power(x):
     even = even * square + 0.0555041086648216
     odd = odd * square + 0.24022650695910097
     even = even * square + 0.6931471805599453
-    return (np.int64(k) + 1023) << 52, (even + odd * r) * r + 1.0
+    return _power_of(k), (even + odd * r) * r + 1.0
+
+
+@inline_kernel
+def logarithm_of(x):
+    """Ln x of a positive normal number."""
+    # x = 2^k m with m between sqrt(1/2) and sqrt(2).
+    k = (bits_of(x) - _BITS_ROOT_HALF) >> 52
+    m = float_of(bits_of(x) - (k << 52))
+    power = float_of(k + ROUNDER_BITS) - ROUNDER
+    # ln m = 2 artanh t, |t| < 0.172: the series up to t^21.
+    t = (m - 1.0) / (m + 1.0)
+    square = t * t
+    series = 1.0 / 21.0
+    series = series * square + 1.0 / 19.0
+    series = series * square + 1.0 / 17.0
+    series = series * square + 1.0 / 15.0
+    series = series * square + 1.0 / 13.0
+    series = series * square + 1.0 / 11.0
+    series = series * square + 1.0 / 9.0
+    series = series * square + 1.0 / 7.0
+    series = series * square + 1.0 / 5.0
+    series = series * square + 1.0 / 3.0
+    series = series * square + 1.0
+    return power * _LN2_LOW + 2.0 * t * series + power * _LN2_HIGH
 
 
 @kernel
-def logarithms(bits, powers, out):
-    """Ln x of positive normal numbers, given as their bits; `powers` is `bits` seen as floats.
-
-    The bits are overwritten.
-    """
-    for i in range(len(bits)):
-        # x = 2^k m with m between sqrt(1/2) and sqrt(2).
-        k = (bits[i] - _BITS_ROOT_HALF) >> 52
-        bits[i] -= k << 52
-        out[i] = np.float64(k)
-    for i in range(len(bits)):
-        m = powers[i]
-        # ln m = 2 artanh t, |t| < 0.172: the series up to t^21.
-        t = (m - 1.0) / (m + 1.0)
-        square = t * t
-        series = 1.0 / 21.0
-        series = series * square + 1.0 / 19.0
-        series = series * square + 1.0 / 17.0
-        series = series * square + 1.0 / 15.0
-        series = series * square + 1.0 / 13.0
-        series = series * square + 1.0 / 11.0
-        series = series * square + 1.0 / 9.0
-        series = series * square + 1.0 / 7.0
-        series = series * square + 1.0 / 5.0
-        series = series * square + 1.0 / 3.0
-        series = series * square + 1.0
-        out[i] = out[i] * _LN2_LOW + 2.0 * t * series + out[i] * _LN2_HIGH
+def logarithms(x, out):
+    """Ln x of positive normal numbers."""
+    for i in range(len(x)):
+        out[i] = logarithm_of(x[i])
 
 
 @kernel
@@ -210,49 +220,31 @@ def normal_of(bits, other_bits):
 
 
 @kernel
-def draw_noise(kind, key, bits, powers, out):
-    """Independent noise of scale 1: logistic, Gumbel or standard normal; by the key only."""
-    n = len(out)
+def draw_noise(kind, key, out):
+    """Independent noise of scale 1: logistic, Gumbel or standard normal; by the key only.
+
+    Loops are short: a processor then works on more documents at once.
+    """
     if kind == LOGISTIC:
-        for i in range(n):
+        for i in range(len(out)):
             share = open_share_of(mix(key + np.uint64(i)))
-            powers[i] = share / (1.0 - share)
-        logarithms(bits[:n], powers[:n], out)
+            out[i] = share / (1.0 - share)
+        for i in range(len(out)):
+            out[i] = logarithm_of(out[i])
         return
+    step = np.uint64(1 if kind == GUMBEL else 2)
+    for i in range(len(out)):
+        out[i] = open_share_of(mix(key + step * np.uint64(i)))
+    for i in range(len(out)):
+        out[i] = -logarithm_of(out[i])
     if kind == GUMBEL:
-        for i in range(n):
-            powers[i] = open_share_of(mix(key + np.uint64(i)))
-        logarithms(bits[:n], powers[:n], out)
-        for i in range(n):
-            powers[i] = -out[i]
-        logarithms(bits[:n], powers[:n], out)
-        for i in range(n):
-            out[i] = -out[i]
+        for i in range(len(out)):
+            out[i] = -logarithm_of(out[i])
         return
     # Box and Muller.
-    for i in range(n):
-        powers[i] = open_share_of(mix(key + np.uint64(2 * i)))
-    logarithms(bits[:n], powers[:n], out)
-    for i in range(n):
+    for i in range(len(out)):
         turns = share_of(mix(key + np.uint64(2 * i + 1)))
-        out[i] = math.sqrt(-2.0 * out[i]) * cosine(turns)
-
-
-@kernel
-def sum_lanes(values):
-    """The sum of a multiple of 8 values, in an order that suits vectors of any width."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for i in range(0, len(values), LANES):
-        lane = values[i : i + LANES]
-        s0 += lane[0]
-        s1 += lane[1]
-        s2 += lane[2]
-        s3 += lane[3]
-        s4 += lane[4]
-        s5 += lane[5]
-        s6 += lane[6]
-        s7 += lane[7]
-    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+        out[i] = math.sqrt(2.0 * out[i]) * cosine(turns)
 
 
 @kernel

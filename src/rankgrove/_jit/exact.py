@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit.compilation import as_input, kernel
+from rankgrove._jit.elementary import ROUNDER, ROUNDER_BITS
+from rankgrove._jit.intrinsics import bits_of
 from rankgrove._jit.peers import ALONE, Peers
 from rankgrove._jit.threads import run_chunks
 
@@ -29,10 +30,6 @@ Floats = NDArray[np.float64]
 _CHUNK = 1 << 16
 # Sums of whole numbers stay below 2^62, and each of them below 2^50.
 _SUM_BITS, _MOST_BITS = 62, 50
-# To this a float of less than 2^51 is added to be rounded to a whole number, which then stands in
-# the last bits. Many processors cannot turn several floats at once into int64.
-_ROUNDER = np.float64(1.5 * 2.0**52)
-_ROUNDER_BITS = np.int64(_ROUNDER.view(np.int64))
 # Smaller numbers are cut as if the largest were 2^-952: then no unit is below the smallest float.
 _LEAST_EXPONENT = -952
 _SIGN_OFF = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -63,9 +60,9 @@ class Scale(NamedTuple):
 def cut(value, inverse, ratio):
     """The whole numbers of a value, of the large unit and of the small one."""
     scaled = value * inverse
-    high = np.float64(scaled + _ROUNDER)
-    low = np.float64((scaled - (high - _ROUNDER)) * ratio + _ROUNDER)
-    return high.view(np.int64) - _ROUNDER_BITS, low.view(np.int64) - _ROUNDER_BITS
+    high = scaled + ROUNDER
+    low = (scaled - (high - ROUNDER)) * ratio + ROUNDER
+    return bits_of(high) - ROUNDER_BITS, bits_of(low) - ROUNDER_BITS
 
 
 @kernel
@@ -93,23 +90,26 @@ def scales_of(
     columns: Sequence[Floats], n_all: int, n_jobs: int | None = None, peers: Peers = ALONE
 ) -> list[Scale]:
     """How to cut the numbers of each array of at most `n_all` numbers over all workers."""
-    # One 0 more, for a worker that has no number.
-    n_chunks = [-(-len(column) // _CHUNK) for column in columns]
-    starts = np.cumsum([0, *n_chunks]).tolist()
-    found = np.zeros(starts[-1], dtype=np.int64)
-    of_chunk = np.repeat(np.arange(len(columns)), n_chunks).tolist()
-    bits = [as_input(column, np.float64).view(np.int64) for column in columns]
-
-    def task(chunk: int) -> None:
-        own = bits[of_chunk[chunk]]
-        first = (chunk - starts[of_chunk[chunk]]) * _CHUNK
-        found[chunk] = _largest_bits(own, first, min(first + _CHUNK, len(own)))
-
-    # To hand one chunk of each out takes longer than to go through them.
-    run_chunks(task, len(found), n_jobs if len(found) > len(columns) else 1)
-    largest = np.array([found[a:b].max(initial=0) for a, b in pairwise(starts)]).view(np.float64)
+    largest = np.zeros(len(columns))
+    for place, column in enumerate(columns):
+        # (The same array may come twice.)
+        first = next(at for at in range(place + 1) if columns[at] is column)
+        largest[place] = _largest_of(column, n_jobs) if first == place else largest[first]
     peers.max(largest)
     return [Scale.of(each, n_all) for each in largest.tolist()]
+
+
+def _largest_of(column: Floats, n_jobs: int | None) -> float:
+    """The largest absolute value of an array, or 0 for one without any."""
+    bits = as_input(column, np.float64).view(np.int64)
+    found = np.zeros(max(-(-len(bits) // _CHUNK), 1), dtype=np.int64)
+
+    def task(chunk: int) -> None:
+        first = chunk * _CHUNK
+        found[chunk] = _largest_bits(bits, first, min(first + _CHUNK, len(bits)))
+
+    run_chunks(task, len(found), n_jobs)
+    return float(found.max(keepdims=True).view(np.float64)[0])
 
 
 def exact_sums(

@@ -8,11 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit.compilation import kernel
+from rankgrove._jit.intrinsics import float_of
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+# The last bits, which a share does without; and the bits of 2^52, of which they are those of 2^52
+# and a whole number below.
+_LAST, _BITS_2_52 = np.uint64(12), 0x4330000000000000
 
 # Told apart from other numbers that are drawn by seed and iteration.
 _FORCES = 0x6E6F697365
@@ -41,13 +46,18 @@ def draw_bits(key, place):
 @kernel
 def share_of(bits):
     """A number from 0 to 1, 1 excluded, from the upper 52 bits."""
-    return np.float64(bits >> np.uint64(12)) * 2.0**-52
+    return (float_of(np.int64(bits >> _LAST) | _BITS_2_52) - 2.0**52) * 2.0**-52
 
 
 @kernel
 def open_share_of(bits):
     """A number from 0 to 1, both excluded, from the upper 52 bits."""
-    return (np.float64(bits >> np.uint64(12)) + 0.5) * 2.0**-52
+    return ((float_of(np.int64(bits >> _LAST) | _BITS_2_52) - 2.0**52) + 0.5) * 2.0**-52
+
+
+def open_shares(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """As `open_share_of`, without compiling anything."""
+    return np.asarray(((bits >> _LAST).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 def draw_array(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 from collections.abc import Sequence
@@ -202,6 +203,24 @@ def _reinterpret(typing_context: Any, array: Any, dtype: Any) -> Any:
     return array.copy(dtype=dtype.dtype)(array, dtype), generate
 
 
+def _bits_of(typing_context: Any, number: Any) -> Any:
+    """In a kernel: the bits of a float64 as an int64, in a register."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], _WORD)
+
+    return types.int64(types.float64), generate
+
+
+def _float_of(typing_context: Any, bits: Any) -> Any:
+    """In a kernel: the float64 that has the bits of an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
 def _flattened(typing_context: Any, array: Any) -> Any:
     """In a kernel: `array.reshape(-1)` of a contiguous array, with less to compile."""
 
@@ -270,9 +289,82 @@ def _choose_bytes_plainly(
     out[place : place + LANES] = np.where(reduced <= highest, if_a, if_b)
 
 
+# A sum of a multiple of 8 values has so many lanes, whatever the machine's width.
+SUM_LANES = 8
+
+
+def _sum_in_lanes(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> Any:
+    """Code for the sum of a row, in lanes; and to add it to sums, or take it from them, by name.
+
+    In a loop of Python's, which takes one value at a time, lanes would not become vectors.
+    """
+    lanes = ir.VectorType(ir.DoubleType(), SUM_LANES)
+    pairs = zip(signature.args, arguments, strict=True)
+    arrays = [cgutils.create_struct_proxy(t)(context, builder, value) for t, value in pairs]
+    total = cgutils.alloca_once_value(builder, ir.Constant(lanes, [0.0] * SUM_LANES))
+    n_blocks = builder.udiv(arrays[0].nitems, _WORD(SUM_LANES))
+    with cgutils.for_range(builder, n_blocks) as loop:
+        at = builder.mul(loop.index, _WORD(SUM_LANES))
+        places = [
+            builder.bitcast(builder.gep(each.data, [at]), lanes.as_pointer()) for each in arrays
+        ]
+        values = [builder.load(place, align=8) for place in places]
+        builder.store(builder.fadd(builder.load(total), values[0]), total)
+        if name:
+            changed = getattr(builder, name)(values[1], values[0])
+            builder.store(changed, places[1], align=8)
+    s = [builder.extract_element(builder.load(total), _WORD(i)) for i in range(SUM_LANES)]
+    for width in (4, 2, 1):
+        s = [builder.fadd(s[i], s[i + width]) for i in range(width)]
+    return s[0]
+
+
+def _sum_lanes(typing_context: Any, row: Any) -> Any:
+    """In a kernel: the sum of a multiple of 8 values, in an order that suits vectors."""
+    return types.float64(row), functools.partial(_sum_in_lanes, name="")
+
+
+def _add_lanes(typing_context: Any, row: Any, sums: Any) -> Any:
+    """In a kernel: as `sum_lanes`, and add the row to sums."""
+    return types.float64(row, sums), functools.partial(_sum_in_lanes, name="fadd")
+
+
+def _subtract_lanes(typing_context: Any, row: Any, sums: Any) -> Any:
+    """In a kernel: as `sum_lanes`, and take the row from sums."""
+    return types.float64(row, sums), functools.partial(_sum_in_lanes, name="fsub")
+
+
+def _sum_lanes_plainly(row: Any) -> Any:
+    s = np.zeros(SUM_LANES)
+    for at in range(0, len(row), SUM_LANES):
+        s += row[at : at + SUM_LANES]
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+
+
+def _add_lanes_plainly(row: Any, sums: Any) -> Any:
+    sums += row
+    return _sum_lanes_plainly(row)
+
+
+def _subtract_lanes_plainly(row: Any, sums: Any) -> Any:
+    sums -= row
+    return _sum_lanes_plainly(row)
+
+
 # Kernels that run as they stand take what NumPy has.
 _runs_as_it_stands = bool(getattr(numba.config, "DISABLE_JIT", False))
 empty: Any = np.empty if _runs_as_it_stands else intrinsic(_empty)
 reinterpret: Any = np.ndarray.view if _runs_as_it_stands else intrinsic(_reinterpret)
 choose_bytes: Any = _choose_bytes_plainly if _runs_as_it_stands else intrinsic(_choose_bytes)
+bits_of: Any = (
+    (lambda number: np.float64(number).view(np.int64))
+    if _runs_as_it_stands
+    else (intrinsic(_bits_of))
+)
+float_of: Any = (
+    (lambda bits: np.int64(bits).view(np.float64)) if _runs_as_it_stands else (intrinsic(_float_of))
+)
+sum_lanes: Any = _sum_lanes_plainly if _runs_as_it_stands else intrinsic(_sum_lanes)
+add_lanes: Any = _add_lanes_plainly if _runs_as_it_stands else intrinsic(_add_lanes)
+subtract_lanes: Any = _subtract_lanes_plainly if _runs_as_it_stands else intrinsic(_subtract_lanes)
 flattened: Any = _flatten if _runs_as_it_stands else intrinsic(_flattened)

@@ -10,8 +10,8 @@ import numpy as np
 from rankgrove._jit.compilation import kernel
 from rankgrove._jit.intrinsics import empty
 
-# Runs of this length are ranked by counting and then merged.
-RUN = 128
+# Runs of this length are ranked by counting and then merged: longer ones would take longer.
+RUN = 512
 
 # Keys have 16 bits.
 _KEYS = 65535.0
@@ -59,7 +59,7 @@ def _rank_run(scores, first, used, room, out_scores, out_idx):
     if scale > 0.0:
         # Without a scale, as among infinite scores, all keys are equal.
         for i in range(n):
-            keys[i] = np.int16(np.int64(min((scores[i] - lowest) * scale, _KEYS)) - 32768)
+            keys[i] = np.int16(np.int32(min((scores[i] - lowest) * scale, _KEYS)) - 32768)
     for i in range(0, padded, 4):
         a, b, c, d = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
         for j in range(padded):
@@ -73,8 +73,10 @@ def _rank_run(scores, first, used, room, out_scores, out_idx):
         out_scores[at] = scores[i]
         out_idx[at] = first + i
     for i in range(1, n):
-        score, idx = out_scores[i], out_idx[i]
-        at = i
+        score, at = out_scores[i], i
+        if not score > out_scores[i - 1]:
+            continue
+        idx = out_idx[i]
         while at > 0 and score > out_scores[at - 1]:
             out_scores[at] = out_scores[at - 1]
             out_idx[at] = out_idx[at - 1]
@@ -85,17 +87,30 @@ def _rank_run(scores, first, used, room, out_scores, out_idx):
 
 @kernel
 def _merge(scores, idx, mid, out_scores, out_idx):
-    """Merge two ranked runs; an equal element of the left run stays first."""
+    """Merge two ranked runs; an equal element of the left run stays first.
+
+    From both ends to the middle, which are two chains of steps that do not wait for each other, and
+    without a branch, as which run is next cannot be foreseen.
+    """
     n = len(scores)
-    i = 0
-    j = mid
-    for at in range(n):
-        right = i == mid or (j < n and scores[j] > scores[i])
-        source = j if right else i
+    i, j = 0, mid
+    last_i, last_j = mid - 1, n - 1
+    for at in range((n + 1) // 2):
+        # A run that is used up has an end to look at, which does not count.
+        left, right = scores[min(i, mid - 1)], scores[min(j, n - 1)]
+        takes_right = (i == mid) | ((j < n) & (right > left))
+        source = j if takes_right else i
         out_scores[at] = scores[source]
         out_idx[at] = idx[source]
-        j += right
-        i += not right
+        j += takes_right
+        i += not takes_right
+        left, right = scores[max(last_i, 0)], scores[max(last_j, min(mid, n - 1))]
+        takes_left = (last_j < mid) | ((last_i >= 0) & (right > left))
+        source = last_i if takes_left else last_j
+        out_scores[n - 1 - at] = scores[source]
+        out_idx[n - 1 - at] = idx[source]
+        last_i -= takes_left
+        last_j -= not takes_left
 
 
 @kernel
@@ -120,3 +135,15 @@ def rank_query(scores, used, room, work_scores, work_idx):
         row = 1 - row
         width *= 2
     return row
+
+
+@kernel
+def first_place(rising, first, last, value):
+    """The first place from `first` to `last` of rising numbers that is not below a value."""
+    while first < last:
+        middle = (first + last) >> 1
+        if rising[middle] < value:
+            first = middle + 1
+        else:
+            last = middle
+    return first

@@ -85,7 +85,8 @@ def run_chunks(task: Callable[[int], None], n_chunks: int, n_jobs: int | None = 
     A task must write only where no other chunk writes. The first error, or an interrupt, stops
     the hand-out of further chunks, waits for those under way and is raised.
     """
-    workers = min(resolve_n_jobs(n_jobs), n_chunks)
+    # (To ask for all CPUs takes longer than a small chunk.)
+    workers = 1 if n_jobs is None and n_chunks <= 1 else min(resolve_n_jobs(n_jobs), n_chunks)
     if workers <= 1:
         for chunk in range(n_chunks):
             task(chunk)
@@ -133,6 +134,8 @@ def chunk_queries(offsets: np.ndarray, documents: int) -> np.ndarray:
     n_queries = len(offsets) - 1
     if n_queries <= 0:
         return np.zeros(1, dtype=np.int64)
+    if offsets[-1] <= documents:
+        return np.array([0, n_queries])
     targets = np.arange(documents, offsets[-1] + documents, documents)
     bounds = np.searchsorted(offsets, targets, side="left")
     return np.unique(np.concatenate([[0], bounds, [n_queries]]).clip(0, n_queries)).astype(np.int64)

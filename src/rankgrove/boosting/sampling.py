@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, chunk_queries, empty, kernel, reinterpret, run_chunks
+from rankgrove._jit import as_input, chunk_queries, empty, kernel, run_chunks
 from rankgrove._jit.elementary import GAUSSIAN, draw_noise, exponentials, logarithms
 from rankgrove._jit.exact import exact_sums
-from rankgrove._jit.hashing import draw_array, mix, open_share_of
+from rankgrove._jit.hashing import draw_array, mix, open_shares
 from rankgrove._jit.selection import nth_largest, threshold_of_mean
 from rankgrove.data.shard import Shard
 
@@ -41,11 +41,10 @@ def _add_noise(forces, scale, key, offsets, numbers, first, last):
     longest = 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    bits = empty(longest, np.int64)
-    powers, noise = reinterpret(bits, np.float64), empty(longest, np.float64)
+    noise = empty(longest, np.float64)
     for q in range(first, last):
         start, n = offsets[q], offsets[q + 1] - offsets[q]
-        draw_noise(GAUSSIAN, mix(key + np.uint64(numbers[q])), bits[:n], powers[:n], noise[:n])
+        draw_noise(GAUSSIAN, mix(key + np.uint64(numbers[q])), noise[:n])
         for i in range(n):
             forces[start + i] += scale * noise[i]
 
@@ -195,16 +194,15 @@ def bootstrap_weights(
     def task(chunk: int) -> None:
         part = slice(chunk * _CHUNK_ROWS, (chunk + 1) * _CHUNK_ROWS)
         out = weights[part]
-        drawn = open_share_of.py_func(draw_array(seed, iteration, _BOOTSTRAP, numbers[part]))
-        logarithms(drawn.view(np.int64), drawn, out)
+        drawn = open_shares(draw_array(seed, iteration, _BOOTSTRAP, numbers[part]))
+        logarithms(drawn, out)
         out *= -1.0
         if temperature != 1:
             # x^t = e^(t ln x).
             drawn[:] = out
-            logarithms(drawn.view(np.int64), drawn, out)
+            logarithms(drawn, out)
             drawn[:] = temperature * out
-            bits = np.empty(len(out), dtype=np.int64)
-            exponentials(drawn, bits, bits.view(np.float64), out)
+            exponentials(drawn, out)
 
     run_chunks(task, -(-len(numbers) // _CHUNK_ROWS), n_jobs)
     return np.repeat(weights, np.diff(shard.offsets)) if by_query else weights

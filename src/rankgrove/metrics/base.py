@@ -144,7 +144,10 @@ class Rankings:
         labels, scores, offsets = self.labels, self.scores, self.offsets
         starts = offsets
         if depth < self.longest:
-            starts = as_input(offsets_of(np.minimum(np.diff(offsets), depth)), np.int64)
+            starts = self.once(
+                ("starts", depth),
+                lambda: as_input(offsets_of(np.minimum(np.diff(offsets), depth)), np.int64),
+            )
         out = np.empty(starts[-1], np.float32)
         if ties == "ideal" and self.whole_labels and self.label_range[1] <= _FEW_GRADES:
             highest = int(self.label_range[1])
@@ -259,6 +262,8 @@ class Metric(ABC):
     # What parameters of one's own may be: words by name, and names of those between 0 and 1.
     words: ClassVar[dict[str, tuple[str, ...]]] = {}
     shares: ClassVar[tuple[str, ...]] = ()
+    # Whether labels alone decide which queries `empty` is for.
+    skips_by_labels: ClassVar[bool] = True
     # Whether weights of documents have a meaning; in a metric of positions they have none.
     weighs_documents: ClassVar[bool] = False
 

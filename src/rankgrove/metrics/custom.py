@@ -34,6 +34,7 @@ class Custom(Metric):
     formula: ClassVar[str] = "f(labels in rank order)"
     reference: ClassVar[str] = "the user's code"
     has_cutoff: ClassVar[bool] = False
+    skips_by_labels: ClassVar[bool] = False
     expected_ties: ClassVar[str] = "not available"
 
     def __post_init__(self) -> None:

@@ -70,14 +70,21 @@ class Discounted(Metric):
         sums[_total_gains(rankings, kind, table) == 0] = np.nan
         return sums
 
+    def _parameters(self, rankings: Rankings) -> tuple[Floats, int, NDArray[Any]]:
+        """Discounts, the kind of gain and its table."""
+
+        def find() -> tuple[Floats, int, NDArray[Any]]:
+            discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
+            return discounts, *self.gains(*rankings.label_range, rankings.whole_labels)
+
+        return rankings.once(("parameters", self), find)
+
     def _compute(self, rankings: Rankings) -> Floats:
-        kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
-        discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
-        parameters = (discounts, kind, table)
+        parameters = self._parameters(rankings)
         sums = self._measure(
             rankings, sum_discounted, sum_discounted_expected, parameters, ranked_only=True
         )
-        return self.normalise(sums, rankings, kind, table)
+        return self.normalise(sums, rankings, *parameters[1:])
 
     def form(self, rankings: Rankings) -> Form:
         kind, table = self.gains(*rankings.label_range, rankings.whole_labels)
@@ -200,7 +207,7 @@ class NDCG(DCG):
         rankings.plan("ideal", self.depth(rankings.longest))
 
     def normalise(self, sums: Floats, rankings: Rankings, kind: int, table: NDArray[Any]) -> Floats:
-        discounts = as_input(self.discounts(self.depth(rankings.longest)), np.float64)
+        discounts = self._parameters(rankings)[0]
 
         def summed() -> Floats:
             best = np.empty(rankings.n_queries)
@@ -211,8 +218,11 @@ class NDCG(DCG):
             )
             return np.where(best > 0, best, np.nan)
 
-        key = "best", kind, table.tobytes(), discounts.tobytes()
-        return np.asarray(sums / rankings.once(key, summed))
+        def find() -> Floats:
+            key = "best", kind, table.tobytes(), discounts.tobytes()
+            return rankings.once(key, summed)
+
+        return np.asarray(sums / rankings.once(("best", self), find))
 
     def _compute(self, rankings: Rankings) -> Floats:
         # Tied documents share a mean gain, whose rounding must not lift a perfect ranking above 1.

@@ -55,8 +55,7 @@ class MetricResult:
         shard: Shard | None = None,
     ) -> MetricResult:
         counted = ~np.isnan(values)
-        kept = values[counted]
-        weight = np.ones(len(kept)) if weights is None else weights[counted]
+        kept, weight = values[counted], _weights_of(counted, weights)
         n_all, peers = (len(values), ALONE) if shard is None else (shard.n_queries, shard.peers)
         total, summed = exact_sums([weight, kept * weight], n_all, 1, peers)
         if total <= 0:
@@ -228,8 +227,9 @@ def prepare_metrics(
     """The means of metrics on data whose scores come again and again, as after each tree.
 
     They are those of `measure_dataset`, to the bit. What labels alone decide is found once: whether
-    each metric takes them and has a query to average, their range, the ideal ranking and what it is
-    worth.
+    each metric takes them and has a query to average, which queries count and what they weigh,
+    their range, the ideal ranking and what it is worth. The sums over queries of all metrics are
+    one exchange between workers.
 
     >>> from rankgrove import make_web_search, parse_metric
     >>> data = make_web_search(20, 16)
@@ -237,14 +237,29 @@ def prepare_metrics(
     [1.0, 1.0]
     """
     rankings = Rankings.of_data(data, np.zeros(data.n_documents), n_jobs)
+    # Any scores show whether these data can be measured at all, and which queries count.
+    found = measure(rankings, metrics, data.weights, data.shard)
+    if not all(metric.skips_by_labels for metric in metrics):
 
-    def values(scores: ArrayLike) -> list[float]:
-        found = measure(rankings.with_scores(scores), metrics, data.weights, data.shard)
-        return [result.mean for result in found]
+        def measured(scores: ArrayLike) -> list[float]:
+            results = measure(rankings.with_scores(scores), metrics, data.weights, data.shard)
+            return [result.mean for result in results]
 
-    # Any scores show whether these data can be measured at all.
-    values(rankings.scores)
-    return values
+        return measured
+    counted = [~np.isnan(result.values) for result in found]
+    weights = [_weights_of(kept, data.weights) for kept in counted]
+    n_all, peers = data.shard.n_queries, data.shard.peers
+    totals = exact_sums(weights, n_all, 1, peers)
+
+    def summed(scores: ArrayLike) -> list[float]:
+        values = _values_of(rankings.with_scores(scores), metrics)
+        columns = [
+            each[kept] * weight for each, kept, weight in zip(values, counted, weights, strict=True)
+        ]
+        sums = exact_sums(columns, n_all, 1, peers)
+        return [one / total for one, total in zip(sums, totals, strict=True)]
+
+    return summed
 
 
 def measure(
@@ -257,16 +272,25 @@ def measure(
 
     A metric that knows document weights counts by them.
     """
+    return [
+        MetricResult.from_values(metric, values, weights, shard)
+        for metric, values in zip(metrics, _values_of(rankings, metrics), strict=True)
+    ]
+
+
+def _values_of(rankings: Rankings, metrics: Sequence[Metric]) -> list[Floats]:
+    """The values of each metric, one per query; NaN where it is skipped."""
     for metric in metrics:
         metric.plan(rankings)
-    # A worker may have no query.
-    nothing = None if rankings.n_queries else np.empty(0)
-    return [
-        MetricResult.from_values(
-            metric, metric.per_query(rankings) if nothing is None else nothing, weights, shard
-        )
-        for metric in metrics
-    ]
+    if rankings.n_queries == 0:
+        # (A worker may have no query.)
+        return [np.empty(0) for _ in metrics]
+    return [metric.per_query(rankings) for metric in metrics]
+
+
+def _weights_of(counted: NDArray[np.bool_], weights: Floats | None) -> Floats:
+    """What the queries weigh that count."""
+    return np.ones(np.count_nonzero(counted)) if weights is None else weights[counted]
 
 
 def checked_weights(

@@ -16,7 +16,7 @@ V >= 0 depends on ranks and on the documents above b:
 With 1/p cut to 0 past the metric's cut-off, c_p the relevant documents down to p and H_p the sum of
 1/k over the relevant ranks k <= p: u_a = (c_a + 1 - rel_a)/a - H_a and v_b = H_{b-1} - c_b/b.
 reach_a is the chance to get to rank a, S what the ranks between give to a user who passes a, and Q
-the chance that such a user gets to b.
+the chance that such a user gets to b. Where R_a < 1 it is u_a + g_a v_b as well: `split_deltas`.
 
 The weight of a pair has a sign: positive where the upper of its two documents is the better one,
 negative where the lower one is, 0 where they are equal.
@@ -95,6 +95,43 @@ def prepare_deltas(kind, n, x, discounts, upper, lower):
         half = len(discounts) // 2
         for i in range(n):
             lower[i] = discounts[half + i]
+
+
+@kernel
+def split_deltas(kind, n, x, discounts, upper, lower, factor, after_sure):
+    """What V of PRECISION and CASCADE is made of without a look at what stands between.
+
+    OUT: u, v and g of each rank, with V = u_a + g_a v_b. For CASCADE, with C_p the sum of
+    reach_k R_k D(k) over the ranks k >= p: u_a = reach_a D(a) - g_a C_(a+1), g_a = 1 / (1 - R_a)
+    and v_b = C_b - reach_b D(b); sums from the bottom up lose no digits of a small chance. Nobody
+    passes the first rank with R = 1, which is returned (-1 if there is none): V of it and of each
+    rank below goes to `after_sure`.
+    """
+    if kind == PRECISION:
+        prepare_deltas(kind, n, x, discounts, upper, lower)
+        for i in range(n):
+            factor[i] = 1.0
+        return -1
+    sure, sure_reach, reach = -1, 0.0, 1.0
+    for i in range(n):
+        if sure < 0 and x[i] >= 1.0:
+            sure, sure_reach = i, reach
+        upper[i] = reach
+        reach *= 1.0 - x[i]
+    below = 0.0
+    for i in range(n - 1, -1, -1):
+        own = upper[i] * discounts[i]
+        factor[i] = 1.0 / (1.0 - x[i]) if x[i] < 1.0 else 0.0
+        upper[i] = own - factor[i] * below
+        below += x[i] * own
+        lower[i] = below - own
+    if sure >= 0:
+        between, passing = 0.0, 1.0
+        for i in range(sure + 1, n):
+            after_sure[i] = sure_reach * (discounts[sure] - between - passing * discounts[i])
+            between += passing * x[i] * discounts[i]
+            passing *= 1.0 - x[i]
+    return sure
 
 
 @kernel

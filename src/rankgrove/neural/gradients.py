@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rankgrove._jit import run_chunks
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import ParameterError
 from rankgrove.neural.networks import forward, one_thread
 from rankgrove.neural.transform import Transform
@@ -52,7 +53,7 @@ _NODES = _NODES + 0.5
 
 
 def integrated_gradients(
-    module: nn.Module, transform: Transform, features: NDArray[np.float32], n_jobs: int | None
+    module: nn.Module, transform: Transform, features: Features, n_jobs: int | None
 ) -> Floats:
     """What each feature adds, one row per document, and in a last column the reference score."""
     n_rows, n_features = features.shape

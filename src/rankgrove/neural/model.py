@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from rankgrove._version import __version__
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import refusal
-from rankgrove.model.base import Features, Floats, ScoringModel
+from rankgrove.model.base import Floats, ScoringModel
 from rankgrove.model.files import NETWORK, Arrays, History, read_file, refusing
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import run_chunks
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError
 
 Matrix = NDArray[np.float32]
@@ -67,8 +68,9 @@ class Transform:
     shares: Floats
 
     @classmethod
-    def fit(cls, kind: str | None, features: Matrix, n_jobs: int | None = None) -> Transform:
+    def fit(cls, kind: str | None, features: Features, n_jobs: int | None = None) -> Transform:
         """The transform of a kind that these features, the training data, ask for."""
+        features = np.asarray(features)
         n_rows, n_features = features.shape
         step = max(1, -(-n_rows // _SAMPLE))
         numbers = np.zeros((5, n_features))
@@ -108,8 +110,9 @@ class Transform:
         """The columns that the network sees."""
         return self.n_features + len(self.indicated)
 
-    def apply(self, features: Matrix, n_jobs: int | None = None) -> Matrix:
+    def apply(self, features: Features, n_jobs: int | None = None) -> Matrix:
         """The inputs of the network, one row per document."""
+        features = np.asarray(features)
         n_rows, n_features = features.shape
         out = np.empty((n_rows, self.n_inputs), dtype=np.float32)
 

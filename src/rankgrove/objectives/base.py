@@ -77,9 +77,14 @@ class ForcesOfPairs(Forces):
         return curvatures
 
 
-def chunks_of(data: Documents, most_documents: int) -> list[int]:
-    """The bounds of chunks of queries: of small data 8, so that threads end at about once."""
+def chunks_of(data: Documents, most_documents: int, few_documents: int = 0) -> list[int]:
+    """The bounds of chunks of queries: of small data 8, so that threads end at about once.
+
+    Few documents are one chunk: to hand out several, and to wait for them, would take longer.
+    """
     step = min(most_documents, data.n_documents // 8 + 1)
+    if data.n_documents <= few_documents:
+        return [0, data.n_queries]
     bounds: list[int] = chunk_queries(data.offsets, step).tolist()
     return bounds
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import empty, kernel, reinterpret
+from rankgrove._jit import empty, kernel
 from rankgrove._jit.elementary import exponentials
 from rankgrove._jit.hashing import mix, share_of
 from rankgrove._jit.ranking import longest_query
@@ -27,14 +27,14 @@ _CENTRED, _SOFTMAX, _SAMPLED, _PERMUTATION = range(4)
 
 
 @kernel
-def _softmax(scores, sigma, bits, powers, room, out):
+def _softmax(scores, sigma, room, out):
     """Chances that are proportional to e^(sigma z)."""
     highest = -np.inf
     for i in range(len(scores)):
         highest = max(highest, scores[i])
     for i in range(len(scores)):
         room[i] = sigma * (scores[i] - highest)
-    exponentials(room, bits, powers, out)
+    exponentials(room, out)
     total = 0.0
     for i in range(len(scores)):
         total += out[i]
@@ -103,8 +103,6 @@ def push_lists(
 ):  # fmt: skip
     """Forces and curvatures of queries first to last; `targets` are one per document."""
     longest = longest_query(offsets, first, last)
-    bits = empty(longest, np.int64)
-    powers = reinterpret(bits, np.float64)
     work = empty((2, longest), np.float64)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
@@ -123,7 +121,7 @@ def push_lists(
                 curvatures[i] = weight
             continue
         chances, terms = work[0, :n], work[1, :n]
-        _softmax(own, sigma, bits, powers, terms, chances)
+        _softmax(own, sigma, terms, chances)
         if loss == _PERMUTATION:
             _push_permutation(wanted, chances, forces, curvatures)
             for i in range(n):
@@ -167,6 +165,7 @@ class QueryRMSE(_Listwise):
     formula: ClassVar[str] = "sum_i (r_i - z_i - mean(r - z))^2 / 2"
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 4.1"
     loss: ClassVar[int] = _CENTRED
+    ease: ClassVar[int] = 4
 
     def document_costs(self, scores: Floats, pulled: Pulled) -> Floats | None:
         rest = _centred(pulled.targets - scores, pulled)

@@ -16,15 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import by_address, kernel
-from rankgrove._jit.elementary import NO_NOISE, add, copy, draw_noise, exponentials, subtract
+from rankgrove._jit.elementary import (
+    NO_NOISE,
+    add,
+    copy,
+    draw_noise,
+    exponential_of,
+    log2_1p,
+    subtract,
+)
 from rankgrove._jit.hashing import mix
 from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
-# deltas; weights, exponents and what pairs contribute.
+# deltas; weights and what pairs contribute.
 SCORES, X, FORCES, CURVATURES, DOCUMENT_WEIGHTS = range(5)
-_UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _EXPONENTS, _POWERED = range(5, 12)
-_FORCE, _CURVATURE, N_WORK_ROWS = range(12, 15)
+_UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _FORCE, _CURVATURE = range(5, 12)
+N_WORK_ROWS = 12
 
 
 @by_address
@@ -66,33 +74,54 @@ class Distances(NamedTuple):
 
 
 @kernel
-def draw_scores(draws, number, scores, bits, powers, out):
+def draw_scores(draws, number, scores, out):
     """Scores with the noise of the ranking of this number."""
     if draws.noise == NO_NOISE:
         copy(scores, out)
         return
-    draw_noise(draws.noise, mix(draws.key ^ mix(np.uint64(number))), bits, powers, out)
+    draw_noise(draws.noise, mix(draws.key ^ mix(np.uint64(number))), out)
     for i in range(len(out)):
         out[i] = scores[i] + draws.scale * out[i]
 
 
 @kernel
-def _push_pairs(near, slope, scores, below, weights, e, force, curvature):
+def scale_of_query(size, sigma, rounds, normalise, weight):
+    """What the forces of a query are multiplied by, besides sigma.
+
+    `size` is the sum of the absolute forces of all pairs, without sigma, in so many rankings.
+    """
+    norm = weight / rounds
+    size *= 2.0 * sigma / rounds
+    if normalise and size > 0.0:
+        norm *= log2_1p(size) / size
+    return norm
+
+
+@kernel
+def _divide_by_distances(near, slope, scores, below, weights):
+    """Divide the weights of a diagonal by how far the scores of each pair are apart."""
+    for a in range(len(weights)):
+        weights[a] /= near + slope * abs(scores[a] - below[a])
+
+
+@kernel
+def _push_pairs(sigma, scores, below, weights, force, curvature):
     """What each pair of a diagonal contributes to its upper document, without sigma.
 
     With E = e^(sigma (z_b - z_a)), rho is E / (1 + E) where the upper document a is the better one
     and 1 / (1 + E) where the lower one, b, is.
     """
     for a in range(len(weights)):
-        share = 1.0 / (1.0 + e[a])
-        weight = weights[a] / (near + slope * abs(scores[a] - below[a]))
-        force[a] = weight * (e[a] * share if weight > 0.0 else share)
-        curvature[a] = abs(weight) * (e[a] * share) * share
+        e = exponential_of(sigma * (below[a] - scores[a]))
+        share = 1.0 / (1.0 + e)
+        weight = weights[a]
+        force[a] = weight * (e * share if weight > 0.0 else share)
+        curvature[a] = abs(weight) * (e * share) * share
 
 
 @kernel
 def push_neighbours(
-    kind, n, depth, nearest, furthest, sigma, near, slope, discounts, weighed, leaves, bits, powers,
+    kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed, leaves,
     work
 ):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
@@ -100,7 +129,7 @@ def push_neighbours(
     Of pairs whose ranks are `nearest` to `furthest` apart. `weighed` is None, or the work rows have
     the weights of documents. `leaves` is empty, or holds the leaf of each document in rank order:
     then only pairs whose documents are in different leaves have a curvature. Returns the sum of the
-    absolute forces of all pairs.
+    absolute forces of all pairs if they are to be normalised.
     """
     scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
     upper, lower = work[_UPPER], work[_LOWER]
@@ -120,15 +149,11 @@ def push_neighbours(
             of_documents = work[DOCUMENT_WEIGHTS]
             for a in range(m):
                 work[_WEIGHTS, a] *= of_documents[a] * of_documents[a + distance]
-        below = scores[distance : distance + m]
-        exponents, force, curvature = (
-            work[_EXPONENTS, :m], work[_FORCE, :m], work[_CURVATURE, :m]
-        )  # fmt: skip
-        for a in range(m):
-            exponents[a] = sigma * (below[a] - scores[a])
-        powered = work[_POWERED, :m]
-        exponentials(exponents, bits, powers, powered)
-        _push_pairs(near, slope, scores[:m], below, work[_WEIGHTS, :m], powered, force, curvature)
+        below, weights = scores[distance : distance + m], work[_WEIGHTS, :m]
+        force, curvature = work[_FORCE, :m], work[_CURVATURE, :m]
+        if slope > 0.0:
+            _divide_by_distances(near, slope, scores[:m], below, weights)
+        _push_pairs(sigma, scores[:m], below, weights, force, curvature)
         if len(leaves):
             for a in range(m):
                 curvature[a] = curvature[a] if leaves[a] != leaves[a + distance] else 0.0
@@ -136,6 +161,7 @@ def push_neighbours(
         subtract(force, forces[distance : distance + m])
         add(curvature, curvatures[:m])
         add(curvature, curvatures[distance : distance + m])
-        for a in range(m):
-            size += abs(force[a])
+        if normalise:
+            for a in range(m):
+                size += abs(force[a])
     return size

@@ -3,8 +3,8 @@
 Documents are ranked by score first. Then each document, from the top, is set against all that
 stand below it: a row of pairs. A row takes short passes without a branch, which LLVM vectorises:
 the weights of its pairs, what each pair contributes, and the sums. Scratch is linear in the
-documents. With pairs of near ranks only, see `neighbours`; where all pairs count the same,
-`plain_pairs`.
+documents. With pairs of near ranks only, see `neighbours`; where all pairs of a query count,
+`label_pairs`.
 
 `rank_*` counts from 0 down the ranked list and `idx` holds places in the input; arrays without
 either word are in rank order.
@@ -15,20 +15,14 @@ either word are in rank order.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from rankgrove._jit import empty, kernel, reinterpret
-from rankgrove._jit.elementary import (
-    LANES,
-    LARGEST,
-    add,
-    exponentials,
-    log2_1p,
-    subtract,
-    sum_lanes,
-)
+from rankgrove._jit import add_lanes, empty, kernel, subtract_lanes, sum_lanes
+from rankgrove._jit.elementary import LANES, LARGEST, exponentials
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
-from rankgrove.metrics.forms import DISTANCE, prepare_deltas, weigh_row
+from rankgrove.metrics.forms import CASCADE, DISTANCE, prepare_deltas, weigh_row
 from rankgrove.objectives.neighbours import (
     CURVATURES,
     DOCUMENT_WEIGHTS,
@@ -38,6 +32,7 @@ from rankgrove.objectives.neighbours import (
     X,
     draw_scores,
     push_neighbours,
+    scale_of_query,
 )
 
 # e^(sigma (z_b - z_a)) is a quotient of powers relative to a reference score. The reference
@@ -73,9 +68,7 @@ def _add_sizes(row, sums):
 
 
 @kernel
-def _push_rows(
-    kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers, work
-):
+def _push_rows(kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, work):
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
     Scores fall from rank to rank, or sigma times their range is at most _MOVE_REFERENCE. The work
@@ -97,13 +90,16 @@ def _push_rows(
     prepare_deltas(kind, n, x, discounts, upper, lower)
     reference = np.inf
     for rank_a in range(min(depth, n - 1)):
+        if kind == CASCADE and upper[rank_a] == 0.0:
+            # Nobody gets here, or below.
+            break
         score = scores[rank_a]
         if sigma * (reference - score) > _MOVE_REFERENCE:
             reference = score
             rest = slice(rank_a, n + LANES)
             for i in range(rank_a, n + LANES):
                 row_forces[i] = sigma * (scores[i] - reference)
-            exponentials(row_forces[rest], bits, powers, exponents[rest])
+            exponentials(row_forces[rest], exponents[rest])
         lo = rank_a + 1
         hi = lo + (n - lo + LANES - 1) // LANES * LANES
         row = slice(lo, hi)
@@ -125,10 +121,8 @@ def _push_rows(
             for i in range(lo, n):
                 same = leaves[i] == leaves[rank_a]
                 row_curvatures[i] = 0.0 if same else row_curvatures[i]
-        forces[rank_a] += sum_lanes(row_forces[row])
-        curvatures[rank_a] += sum_lanes(row_curvatures[row])
-        subtract(row_forces[row], forces[row])
-        add(row_curvatures[row], curvatures[row])
+        forces[rank_a] += subtract_lanes(row_forces[row], forces[row])
+        curvatures[rank_a] += add_lanes(row_curvatures[row], curvatures[row])
         if normalise:
             _add_sizes(row_forces[row], sizes[row])
     return sum_lanes(sizes[: n // LANES * LANES + LANES])
@@ -147,35 +141,53 @@ def _range_of(scores):
 @kernel
 def _push_ranking(
     draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts, weighed,
-    leaves, bits, powers, work
+    leaves, work
 ):  # fmt: skip
     """As `_push_rows`, also of pairs of near ranks, and of scores in any order that are `apart`."""
     if draws is None:
         return _push_rows(
-            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits, powers,
-            work
-        )  # fmt: skip
+            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, work
+        )
     if neighbours is None:
         # (1 as it stands would compile the kernel below anew.)
         nearest, furthest = np.int64(1), n
         if sigma * apart <= _MOVE_REFERENCE:
             return _push_rows(
-                kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, bits,
-                powers, work
-            )  # fmt: skip
+                kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, work
+            )
     else:
         nearest, furthest = neighbours.nearest, neighbours.furthest
     # Every exponent by itself: none is too large.
     return push_neighbours(
-        kind, n, depth, nearest, furthest, sigma, near, slope, discounts, weighed, leaves, bits,
-        powers, work
+        kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed,
+        leaves, work
     )  # fmt: skip
 
 
 @kernel
+def _take_documents(
+    first, idx, compared, values, scale, tie_order, document_weights, leaves, ranked_leaves, work
+):  # fmt: skip
+    """The documents of a query in rank order into the work rows, and their leaves.
+
+    `idx` has their places in tie order, and then those in the input, from 0 in the query.
+    """
+    for i in range(len(idx)):
+        work[SCORES, i] = min(max(compared[idx[i]], -LARGEST), LARGEST)
+    for i in range(len(idx)):
+        idx[i] = tie_order[first + idx[i]] - first if len(tie_order) else idx[i]
+        work[X, i] = values[first + idx[i]] * scale
+    if document_weights is not None:
+        for i in range(len(idx)):
+            work[DOCUMENT_WEIGHTS, i] = document_weights[first + idx[i]]
+    for i in range(len(ranked_leaves)):
+        ranked_leaves[i] = leaves[first + idx[i]]
+
+
+@kernel
 def push_queries(
-    scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma, normalise,
-    draws, neighbours, tie_order, document_weights, leaves, out_forces, out_curvatures
+    scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma,
+    normalise, draws, neighbours, tie_order, document_weights, leaves, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -184,7 +196,8 @@ def push_queries(
     values
         One per document: what the metric sees in it, x in `forms` but for the scale.
     scales
-        One per query: what its values are multiplied by, or 0 if no pair of it counts.
+        One per query: what its values are multiplied by; 0 if no pair of it counts, NaN if
+        another kernel pushes it.
     weights
         One per query.
     kind, discounts
@@ -206,8 +219,6 @@ def push_queries(
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
-    bits = empty(longest + LANES, np.int64)
-    powers = reinterpret(bits, np.float64)
     work = empty((N_WORK_ROWS, longest + LANES), np.float64)
     own = empty(longest, np.float64)
     drawn = empty(longest, np.float64)
@@ -215,6 +226,8 @@ def push_queries(
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
+        if math.isnan(scales[q]):
+            continue
         out_forces[lo : lo + n] = 0.0
         out_curvatures[lo : lo + n] = 0.0
         if scales[q] == 0.0:
@@ -231,36 +244,27 @@ def push_queries(
             if draws is not None:
                 ranked_by = drawn[:n]
                 number = draws.numbers[q] * rounds + turn
-                draw_scores(draws, number, own[:n], bits, powers, ranked_by)
+                draw_scores(draws, number, own[:n], ranked_by)
                 if draws.in_margin:
                     compared = ranked_by
                     apart = _range_of(compared)
             side = rank_query(ranked_by, used, room, ranked_scores, ranked_idx)
-            idx = ranked_idx[side]
-            for i in range(n):
-                work[SCORES, i] = min(max(compared[idx[i]], -LARGEST), LARGEST)
+            idx = ranked_idx[side, :n]
+            own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
+            _take_documents(
+                lo, idx, compared, values, scales[q], tie_order, document_weights, leaves,
+                own_leaves, work
+            )  # fmt: skip
             # What pairs are divided by: near + slope * the distance of their scores.
             near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
-            for i in range(n):
-                idx[i] = tie_order[lo + idx[i]] - lo if len(tie_order) else idx[i]
-                work[X, i] = values[lo + idx[i]] * scales[q]
-            if document_weights is not None:
-                for i in range(n):
-                    work[DOCUMENT_WEIGHTS, i] = document_weights[lo + idx[i]]
-            own_leaves = ranked_leaves[: min(len(ranked_leaves), n)]
-            for i in range(len(own_leaves)):
-                own_leaves[i] = leaves[lo + idx[i]]
             size += _push_ranking(
-                draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts,
-                document_weights, own_leaves, bits, powers, work
+                draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise,
+                discounts, document_weights, own_leaves, work
             )  # fmt: skip
             for i in range(n):
                 out_forces[lo + idx[i]] += work[FORCES, i]
                 out_curvatures[lo + idx[i]] += work[CURVATURES, i]
-        size *= 2.0 * sigma / rounds
-        norm = weights[q] / rounds
-        if normalise and size > 0.0:
-            norm *= log2_1p(size) / size
+        norm = scale_of_query(size, sigma, rounds, normalise, weights[q])
         for i in range(lo, lo + n):
             out_forces[i] *= sigma * norm
             out_curvatures[i] *= sigma * sigma * norm

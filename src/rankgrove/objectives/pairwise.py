@@ -9,14 +9,8 @@ label i > label j, and differ in the weight of a pair only:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from rankgrove._jit import as_input, run_queries
-from rankgrove._jit.elementary import LANES, NOISES
-from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.documents import Documents
 from rankgrove.errors import refusal
 from rankgrove.metrics.base import Metric, Rankings
@@ -24,18 +18,8 @@ from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.forms import PAIRS, Form
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import (
-    LARGEST,
-    Floats,
-    Forces,
-    ForcesOfPairs,
-    Leaves,
-    Objective,
-    chunks_of,
-)
-from rankgrove.objectives.neighbours import Distances, Draws
-from rankgrove.objectives.pairs import push_queries
-from rankgrove.objectives.plain_pairs import push_plain, sum_pair_costs
+from rankgrove.objectives.base import LARGEST, Forces, Objective
+from rankgrove.objectives.pair_forces import PairForces, PlainForces
 from rankgrove.objectives.recomputed import RecomputedForces
 from rankgrove.objectives.weights import weigh_pairs, with_distances
 from rankgrove.rules import AUTO, is_auto, option, options_of
@@ -47,12 +31,6 @@ Weighting = Literal["swap_delta", "ndcg_loss2", "ndcg_loss2++"]
 # The truncation of LambdaMART unless told, as measured in docs/truncation.md: LightGBM's where the
 # metric has no cut-off, none for one that leaves pairs enough, some ranks more for a smaller one.
 _TRUNCATION, _LARGE_CUTOFF, _BELOW_CUTOFF = 30, 10, 20
-
-# Some 0.5 ms of work at the default truncation: far more than the hand-out of a chunk costs.
-_CHUNK_DOCUMENTS = 1 << 13
-
-# Some 0.3 ms of work: as long as it takes to hand out the chunks and to wait for them.
-_FEW_PAIRS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +67,10 @@ class Pairwise(Objective):
     noise_in_margin
         Whether rho takes the scores with their noise, too (Bruch et al. 2020, with Gumbel noise).
     neighbours, neighbours_exactly
-        Only pairs that are so many ranks apart, or fewer; `all` counts every pair. Or only those
-        that are exactly so many ranks apart (Lyzhin et al. 2022, section 4.3).
+        Only pairs that are so many ranks apart, or fewer; `all` counts every pair, and so does
+        `sample`, but of a query with more than 8 million pairs of different labels it draws 8
+        million for each tree. Or only those that are exactly so many ranks apart (Lyzhin et al.
+        2022, section 4.3).
     permutations
         How many rankings with noise are averaged; without noise there is one.
     """
@@ -107,7 +87,7 @@ class Pairwise(Objective):
     noise: Noise = option("none", "Noise that rankings are drawn with.")
     noise_scale: float = option(1.0, "Scale of that noise.", above=0, below=LARGEST)
     noise_in_margin: bool = option(False, "Compare the documents of a pair with their noise, too.")
-    neighbours: int | Literal["all"] = option(
+    neighbours: int | Literal["all", "sample"] = option(
         "all", "How many ranks the documents of a pair may be apart.", least=1
     )
     neighbours_exactly: int | None = option(
@@ -121,7 +101,7 @@ class Pairwise(Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         default = options_of(type(self))["neighbours"].default
-        usual = ("all", 1) if is_auto(default) else ("all", default)
+        usual = ("sample", "all", 1) if is_auto(default) else ("all", default)
         if self.neighbours_exactly is not None and self.neighbours not in usual:
             raise refusal("neighbours", "be left out with neighbours_exactly", self.neighbours)
         if self.noise_in_margin and not self.is_random:
@@ -146,19 +126,25 @@ class Pairwise(Objective):
     @property
     def takes_all_pairs(self) -> bool:
         """Whether no pair is left out or scaled, by its ranks or by its scores."""
-        return (
-            self.truncation is None
-            and self.noise == "none"
-            and self.neighbours == "all"
-            and self.neighbours_exactly is None
-            and not self.normalise
-        )
+        return self.takes_all_ranks and not self.is_random and not self.normalise
+
+    @property
+    def takes_all_ranks(self) -> bool:
+        """Whether no pair is left out by its ranks."""
+        metric = self._weighs_by
+        is_cut = self.truncation is not None or (metric is not None and metric.k is not None)
+        return self.has_all_neighbours and not is_cut
+
+    @property
+    def has_all_neighbours(self) -> bool:
+        """Whether the documents of a pair may be any number of ranks apart."""
+        return self.neighbours in ("all", "sample") and self.neighbours_exactly is None
 
     def distances(self, longest: int) -> tuple[int, int]:
         """The fewest and the most ranks that the documents of a pair may be apart."""
         if self.neighbours_exactly is not None:
             return int(self.neighbours_exactly), int(self.neighbours_exactly)
-        return 1, longest if self.neighbours == "all" else int(self.neighbours)
+        return 1, longest if self.has_all_neighbours else int(self.neighbours)
 
     @property
     def _weighs_by(self) -> Metric | None:
@@ -205,6 +191,7 @@ class _WithoutMetric(Pairwise):
 class RankMART(_WithoutMetric):
     """RankNet on trees: every pair with different labels counts the same.
 
+    >>> import numpy as np
     >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 2, [0, 1], group=[2])
     >>> forces, curvatures = np.empty(2), np.empty(2)
@@ -258,6 +245,7 @@ class LambdaMART(_ByMetric):
 
     >>> [LambdaMART(metric=name).truncation for name in ("ndcg@5", "ndcg@10", "ndcg")]
     [25, None, 30]
+    >>> import numpy as np
     >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 2, 1], group=[3])
     >>> forces, curvatures = np.empty(3), np.empty(3)
@@ -329,7 +317,7 @@ class YetiRank(_WithoutMetric):
 
     decay: float = option(0.85, "Base of YetiRank's discount.", above=0, below=1)
     noise: Noise = "logistic"
-    neighbours: int | Literal["all"] = 1
+    neighbours: int | Literal["all", "sample"] = 1
     permutations: int = 10
 
     name: ClassVar[str] = "yetirank"
@@ -351,20 +339,21 @@ class YetiLoss(_ByMetric):
 
     Lyzhin et al. count neighbours only: `neighbours=1`. On small data all pairs do better, and as
     each ranking then has many, few rankings do: docs/neighbours.md. So `neighbours="auto"` is
-    `all`, or 1 for a metric that is a function, which is computed anew for every pair; and
-    `permutations="auto"` is 3 where all pairs count, 10 else.
+    `sample`, or 1 for a metric that is a function, which is computed anew for every pair; and
+    `permutations="auto"` is 3 where all pairs count, 10 else. A sample counts for all pairs: in
+    the mean the forces are the same.
 
     >>> YetiLoss(metric="map").neighbours, YetiLoss(metric="map").permutations
-    ('all', 3)
+    ('sample', 3)
     >>> YetiLoss(neighbours=1).permutations
     10
     """
 
     noise: Noise = "logistic"
-    neighbours: int | Literal["all"] = option(
+    neighbours: int | Literal["all", "sample"] = option(
         AUTO,
-        auto="all, or 1 for a metric that is a function",
-        settle=lambda loss: 1 if isinstance(parse_metric(loss.metric), Custom) else "all",
+        auto="sample, or 1 for a metric that is a function",
+        settle=lambda loss: 1 if isinstance(parse_metric(loss.metric), Custom) else "sample",
     )
     permutations: int = option(
         AUTO,
@@ -378,90 +367,3 @@ class YetiLoss(_ByMetric):
         "sum_ij E[|swap delta_ij| 1{neighbours}] * log(1 + exp(-sigma (z_i - z_j)))"
     )
     reference: ClassVar[str] = "Lyzhin et al. 2022, section 3.1"
-
-
-class PairForces(ForcesOfPairs):
-    """The pair loop on one data set. `compute` keeps nothing, so threads may share it."""
-
-    def __init__(
-        self,
-        objective: Pairwise,
-        form: Form,
-        data: Documents,
-        tie_order: NDArray[np.int64],
-        n_jobs: int | None,
-        seed: int,
-    ) -> None:
-        longest = int(data.group.max(initial=1))
-        # Discounts by rank, and of DISTANCE those by distance, each with zeros behind.
-        discounts = np.zeros((len(form.discounts) // longest, longest + LANES))
-        discounts[:, :longest] = form.discounts.reshape(-1, longest)
-        self._inputs = (
-            as_input(form.values, np.float64),
-            as_input(data.offsets, np.int64),
-            as_input(form.scales, np.float64),
-            as_input(data.query_weights, np.float64),
-        )
-        self._kind = (form.kind, as_input(discounts.ravel(), np.float64), form.depth)
-        self._how = (float(objective.sigma), bool(objective.normalise))
-        nearest, furthest = objective.distances(longest)
-        all_pairs = nearest == 1 and furthest >= longest - 1
-        by_score = all_pairs and not objective.is_random
-        noise = NOISES[objective.noise], float(objective.noise_scale)
-        rounds = int(objective.n_rankings)
-        self._draws = None if by_score else (*noise, rounds, bool(objective.noise_in_margin))
-        bounded = objective.neighbours_exactly is not None or objective.neighbours != "all"
-        self._neighbours = Distances(nearest, furthest) if bounded and not by_score else None
-        self._tie_order = as_input(tie_order, np.int64)
-        weighed = data.document_weights
-        self._document_weights = None if weighed is None else as_input(weighed, np.float64)
-        sizes = data.group
-        pairs = int((np.minimum(sizes, form.depth) * np.minimum(sizes, furthest)).sum())
-        few = pairs * rounds <= _FEW_PAIRS
-        self._bounds = [0, data.n_queries] if few else chunks_of(data, _CHUNK_DOCUMENTS)
-        self._numbers = as_input(data.shard.numbers, np.int64)
-        self._n_jobs, self._seed = n_jobs, seed
-
-    def _push(
-        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
-    ) -> None:
-        key = iteration_key(self._seed, iteration)
-        draws = None if self._draws is None else Draws(*self._draws, key, self._numbers)
-
-        def push(first: int, last: int) -> None:
-            push_queries(
-                scores, *self._inputs, first, last, *self._kind, *self._how, draws,
-                self._neighbours, self._tie_order, self._document_weights, leaves, forces,
-                curvatures,
-            )  # fmt: skip
-
-        run_queries(push, self._bounds, self._n_jobs)
-
-
-class PlainForces(PairForces):
-    """Every pair with different labels counts the same, wherever its documents stand."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        labels, offsets, _, weights = self._inputs
-        query = np.repeat(np.arange(len(weights)), np.diff(offsets))
-        order = as_input(np.lexsort((labels, query)), np.int64)
-        self._plain = labels, order, offsets, weights
-
-    def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
-        own = as_input(scores, np.float64)
-
-        def push(first: int, last: int) -> None:
-            push_plain(own, *self._plain, first, last, self._how[0], forces, curvatures)
-
-        run_queries(push, self._bounds, self._n_jobs)
-
-    def cost(self, scores: Floats) -> Floats | None:
-        labels, _, offsets, weights = self._plain
-        own, out = as_input(scores, np.float64), np.empty(len(weights))
-
-        def add(first: int, last: int) -> None:
-            sum_pair_costs(own, labels, offsets, first, last, self._how[0], out)
-
-        run_queries(add, self._bounds, self._n_jobs)
-        return np.asarray(out * weights)

@@ -11,10 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import empty, kernel, reinterpret
-from rankgrove._jit.elementary import exponentials, logarithm
+from rankgrove._jit import kernel
+from rankgrove._jit.elementary import exponential_of, logarithm
 from rankgrove._jit.exact import exact_sums
-from rankgrove._jit.ranking import longest_query
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
 from rankgrove.objectives.base import LARGEST, Floats
@@ -31,10 +30,6 @@ def push_documents(
     out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of the documents of queries first to last."""
-    longest = longest_query(offsets, first, last)
-    bits = empty(longest, np.int64)
-    powers = reinterpret(bits, np.float64)
-    work = empty((2, longest), np.float64)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         n = hi - lo
@@ -46,14 +41,11 @@ def push_documents(
                 forces[i] = (wanted[i] - own[i]) * weight
                 curvatures[i] = weight
             continue
-        exponents, odds = work[0, :n], work[1, :n]
-        for i in range(n):
-            exponents[i] = -sigma * own[i]
-        exponentials(exponents, bits, powers, odds)
         for i in range(n):
             # A target is the weight of its document, negative for the class 0.
-            chance = 1.0 / (1.0 + odds[i])
-            other = odds[i] * chance
+            odds = exponential_of(-sigma * own[i])
+            chance = 1.0 / (1.0 + odds)
+            other = odds * chance
             size = abs(wanted[i]) * weight
             forces[i] = sigma * size * (other if wanted[i] > 0.0 else -chance)
             curvatures[i] = sigma * sigma * size * chance * other
@@ -81,6 +73,7 @@ class Regression(_Pointwise):
     formula: ClassVar[str] = "sum_i (r_i - z_i)^2 / 2"
     reference: ClassVar[str] = "Friedman 2001; Burges 2010, section 5"
     loss: ClassVar[int] = _SQUARES
+    ease: ClassVar[int] = 4
 
     def start_score(self, data: Documents) -> float:
         weights = data.cost_weights

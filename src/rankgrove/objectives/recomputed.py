@@ -112,7 +112,6 @@ class RecomputedForces(ForcesOfPairs):
         if objective.noise == "none":
             return scores
         number = int(self._data.shard.numbers[query]) * objective.permutations + permutation
-        bits, noise = np.empty(len(scores), dtype=np.int64), np.empty(len(scores))
-        draw = iteration_key(key, number)
-        draw_noise(NOISES[objective.noise], draw, bits, bits.view(np.float64), noise)
+        noise = np.empty(len(scores))
+        draw_noise(NOISES[objective.noise], iteration_key(key, number), noise)
         return scores + objective.noise_scale * noise

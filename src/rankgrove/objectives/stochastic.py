@@ -24,8 +24,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankgrove._jit import as_input, empty, kernel, reinterpret, run_chunks, run_queries
-from rankgrove._jit.elementary import GAUSSIAN, LANES, draw_noise, split_power, sum_lanes
+from rankgrove._jit import as_input, empty, kernel, run_chunks, run_queries, sum_lanes
+from rankgrove._jit.elementary import GAUSSIAN, LANES, draw_noise, split_power
 from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.data.documents import Documents
@@ -94,7 +94,7 @@ def _list_others(kind, scale, value, lo, hi, ranked, steps, work, places):
 
 
 @kernel
-def _sum_terms(mean, scale, start, n, scores, weights, bits, powers, terms):
+def _sum_terms(mean, scale, start, n, scores, weights, terms):
     """The sum of weight times 2^-(scale (score - mean))^2 over n documents, a multiple of LANES.
 
     Unsigned numbers are not looked at for being below 0, which would keep loops from vectors.
@@ -102,10 +102,8 @@ def _sum_terms(mean, scale, start, n, scores, weights, bits, powers, terms):
     first = np.uint64(start)
     for j in range(np.uint64(n)):
         away = (scores[first + j] - mean) * scale
-        bits[j], factor = split_power(max(-(away * away), _SMALLEST_POWER))
-        terms[j] = factor * weights[first + j]
-    for j in range(np.uint64(n)):
-        terms[j] *= powers[j]
+        power, factor = split_power(max(-(away * away), _SMALLEST_POWER))
+        terms[j] = factor * weights[first + j] * power
     return sum_lanes(terms[:n])
 
 
@@ -143,9 +141,8 @@ def _project(scores, part, nu, forces):
 
 @kernel
 def _push_group(
-    kind, scale, value, members, n, deep, ranked, idx, steps, sigma, work, places, bits, powers,
-    forces
-):  # fmt: skip
+    kind, scale, value, members, n, deep, ranked, idx, steps, sigma, work, places, forces
+):
     """Add to the forces of all documents of one value; `members` are their ranks, rising."""
     means = work[_MEANS]
     highest = lowest = means[idx[members[0]]]
@@ -166,7 +163,7 @@ def _push_group(
         end = _fall_to(scores, n_others, mean - _FAR * sigma)
         whole = (end - start + LANES - 1) // LANES * LANES
         forces[idx[rank]] += _sum_terms(
-            mean, _TO_POWER_OF_2 / sigma, start, whole, scores, weights, bits, powers, terms
+            mean, _TO_POWER_OF_2 / sigma, start, whole, scores, weights, terms
         )
 
 
@@ -184,8 +181,6 @@ def push_samples(
     ranked_x = empty((2, longest), np.float64)
     ranks = empty((2, longest), np.int64)
     places = empty(longest, np.int64)
-    bits = empty(longest + LANES, np.int64)
-    powers = reinterpret(bits, np.float64)
     work = empty((_N_WORK_ROWS, longest + LANES), np.float64)
     means, x = work[_MEANS], work[_X]
     noisy = empty(longest, np.float64)
@@ -203,10 +198,8 @@ def push_samples(
             continue
         forces = out_forces[lo : lo + n]
         for sample in range(samples):
-            draw_noise(
-                GAUSSIAN, mix(key ^ mix(np.uint64(numbers[q] * samples + sample))), bits, powers,
-                noisy[:n],
-            )  # fmt: skip
+            number = np.uint64(numbers[q] * samples + sample)
+            draw_noise(GAUSSIAN, mix(key ^ mix(number)), noisy[:n])
             for i in range(n):
                 means[i] = scores[lo + i] - sigma * mu * labels[lo + i]
                 noisy[i] = means[i] + sigma * noisy[i]
@@ -222,8 +215,7 @@ def push_samples(
                 if end == n or ranked_x[row, end] != ranked_x[row, start]:
                     _push_group(
                         kind, scales[q], ranked_x[row, start], ranks[row, start:end], n,
-                        min(deep + 1, n), ranked, idx, steps, sigma, work, places, bits, powers,
-                        forces
+                        min(deep + 1, n), ranked, idx, steps, sigma, work, places, forces
                     )  # fmt: skip
                     start = end
         # Of the normal density, and of the mean over samples.
@@ -366,10 +358,10 @@ class _RecomputedSamples(Forces):
         if n < 2 or labels.min() == labels.max():
             return forces
         means = scores - sigma * objective.mu * labels
-        bits, noise = np.empty(n + LANES, np.int64), np.empty(n)
+        noise = np.empty(n)
         for sample in range(objective.samples):
             draw = mix(key ^ mix(np.uint64(number * objective.samples + sample)))
-            draw_noise(GAUSSIAN, np.uint64(draw), bits, bits.view(np.float64), noise)
+            draw_noise(GAUSSIAN, np.uint64(draw), noise)
             noisy = means + sigma * noise
             order = np.argsort(-noisy, kind="stable")
             for i in range(n):
