@@ -1,12 +1,17 @@
 """Models of data with sparse features are those of data of which all codes are kept."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rankgrove import BinnedData, Dataset, Ranker, bin_files, write_table
 from rankgrove.boosting.binned import Binned
+from rankgrove.boosting.memory import training_memory
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.trees import binning
+from rankgrove.trees.binned_data import Cutting
+from rankgrove.trees.binning import Bins, encode
 
 OPTIONS = {
     "oblivious": {"objective": "yetirank"},
@@ -46,6 +51,19 @@ def test_a_model_of_sparse_features_has_the_bits_of_one_of_all_codes(name, tmp_p
             ranker.model_.save(path)
             files.append(path.read_bytes())
     assert len(set(files)) == 1
+
+
+def test_the_memory_of_training_counts_codes_in_their_sparse_form():
+    data = make_data()
+    matrix = Binned.make(data, {}, Parameters(layout="rows")).matrix
+    codes = encode(data.features, bins := Bins.fit(data.features))
+    fields = {name: getattr(data, name) for name in ("labels", "offsets", "query_ids")}
+    binned = BinnedData(codes, bins, Cutting(255, (), 0), 0, **fields)
+    needed = training_memory(binned, {}, Parameters(layout="rows"))
+    histograms = training_memory(replace(binned, in_file=True), {}, Parameters(layout="rows"))
+    made = matrix.codes.nbytes + sum(part.nbytes for part in matrix.others[1:])
+    # But for what does not grow with the rows.
+    assert made - 1000 <= needed - histograms <= 1.1 * made
 
 
 def test_binned_data_of_sparse_features_train_to_the_same_bits(tmp_path):

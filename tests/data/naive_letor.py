@@ -167,7 +167,7 @@ def assert_same(data, expected):
     """A Dataset and what the naive parser gives, bit for bit."""
     matrix, labels, ids, sizes, comments = expected
     assert data.features.shape == matrix.shape
-    assert np.array_equal(data.features.view(np.uint32), matrix.view(np.uint32))
+    assert np.array_equal(np.asarray(data.features).view(np.uint32), matrix.view(np.uint32))
     assert np.array_equal(data.labels.view(np.uint32), labels.view(np.uint32))
     assert data.query_ids.tolist() == ids
     assert data.query_ids.dtype == (np.int64 if isinstance(ids[0], int) else object)

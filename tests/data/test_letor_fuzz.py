@@ -10,7 +10,7 @@ import random
 import pytest
 
 from data.naive_letor import NaiveParser, RefusedError, assert_same
-from rankgrove.data import letor_reader
+from rankgrove.data import letor_reader, sparse_features
 from rankgrove.data.letor import parse_letor
 from rankgrove.errors import DataError, ParseError
 
@@ -171,6 +171,24 @@ def fuzz(seed, count, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_text_is_read_as_the_naive_parser_reads_it(seed, monkeypatch):
     fuzz(seed, 5_000, monkeypatch)
+
+
+def have_all_text_sparse(monkeypatch):
+    monkeypatch.setattr(sparse_features, "LEAST_FEATURES", 1)
+    monkeypatch.setattr(sparse_features, "LARGEST_SHARE", 1.0)
+
+
+@pytest.mark.parametrize("seed", range(4, 8))
+def test_mutated_text_is_read_into_cells_as_the_naive_parser_reads_it(seed, monkeypatch):
+    have_all_text_sparse(monkeypatch)
+    fuzz(seed, 5_000, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(140, 180))
+def test_a_hundred_thousand_inputs_are_read_into_cells(seed, monkeypatch):
+    have_all_text_sparse(monkeypatch)
+    fuzz(seed, 3_000, monkeypatch)
 
 
 @pytest.mark.long

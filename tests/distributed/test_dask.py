@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ from dask_clusters import (
     plant_bomb,
     start_cluster,
 )
-from rankgrove import Ranker, evaluate, read_data
+from data.sparse_samples import make_data, make_dense
+from rankgrove import Ranker, evaluate, read_data, write_letor
+from rankgrove.data.sparse_features import SparseFeatures
 from rankgrove.distributed import (
     DaskRanker,
     WorkerLostError,
@@ -62,6 +65,25 @@ def test_text_files_give_the_model_of_one_process(
     suffix = pattern.rpartition(".")[2]
     alone = Ranker(n_estimators=3).fit(read_data(folder / f"all.{suffix}"))
     assert file_of(ranker, tmp_path / "model") == file_of(alone, tmp_path / "alone")
+
+
+@pytest.mark.parametrize("split_queries", ["error", "group"])
+def test_sparse_text_gives_the_model_of_one_process(
+    split_queries, whole_client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(dask_client, "_LEAST_BYTES", 1000)
+    write_letor(make_data(make_dense(), sparse=True), tmp_path / "sparse.txt")
+    ranker = DaskRanker(n_estimators=3).fit(
+        str(tmp_path / "sparse.txt"), client=whole_client, split_queries=split_queries
+    )
+    data = read_data(tmp_path / "sparse.txt")
+    assert isinstance(data.features, SparseFeatures)
+    dense = replace(data, features=np.asarray(data.features))
+    files = {
+        file_of(each, tmp_path / "model")
+        for each in (ranker, *(Ranker(n_estimators=3).fit(form) for form in (data, dense)))
+    }
+    assert len(files) == 1
 
 
 def test_frames_give_the_model_of_one_process_and_are_scored(

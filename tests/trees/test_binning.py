@@ -1,5 +1,7 @@
 """Binning, held to a plain search for each value."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -127,8 +129,47 @@ def test_features_with_missing_values_share_blocks():
 
 def test_edges_of_no_values_and_of_one_value_are_none():
     edges = np.full(255, np.inf, dtype=np.float32)
-    assert find_edges(np.empty(0, np.float32), 255, edges) == 0
-    assert find_edges(np.ones(5, np.float32), 255, edges) == 0
+    none = np.empty(0, np.int64)
+    assert find_edges(np.empty(0, np.float32), none, 255, edges) == 0
+    assert find_edges(np.ones(1, np.float32), np.array([5]), 255, edges) == 0
+
+
+def naive_edges(values, max_bins):
+    """Edges of sorted values, by each value that there is."""
+    distinct = np.unique(values)
+    counts = [int((values == value).sum()) for value in distinct]
+    if len(distinct) <= max_bins:
+        return [midpoint(a, b) for a, b in itertools.pairwise(distinct)]
+    frequent = len(values) / max_bins
+    own_bin = [count >= frequent for count in counts]
+    rest = len(values) - sum(c for c, own in zip(counts, own_bin, strict=True) if own)
+    bins = max_bins - sum(own_bin)
+    share, filled, edges = rest / max(bins, 1), 0, []
+    for i in range(len(distinct) - 1):
+        filled += counts[i]
+        rest -= 0 if own_bin[i] else counts[i]
+        full = own_bin[i] or filled >= share or own_bin[i + 1]
+        if full and len(edges) < max_bins - 1:
+            edges.append(midpoint(distinct[i], distinct[i + 1]))
+            filled = 0
+            if not own_bin[i]:
+                bins -= 1
+                share = rest / max(bins, 1)
+    return edges
+
+
+def midpoint(low, high):
+    middle = np.float32((float(low) + float(high)) / 2)
+    return middle if low <= middle < high else low
+
+
+@pytest.mark.parametrize("max_bins", [2, 16, 255])
+def test_edges_are_those_of_all_values_one_by_one(max_bins):
+    features = mixed_features(800)
+    bins = Bins.fit(features, max_bins)
+    for feature, values in enumerate(features.T):
+        expected = naive_edges(np.sort(values[~np.isnan(values)]), max_bins)
+        assert bins.edges[feature, : bins.n_bins[feature] - 1].tolist() == expected
 
 
 @pytest.mark.parametrize("max_bins", [1, 256, 2.5, "many"])

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from rankgrove._jit import as_input
 from rankgrove._jit.peers import ALONE
 from rankgrove.trees import binning, exchange
 from rankgrove.trees.binning import Bins, encode
 from rankgrove.trees.grower import Grower, TreeOptions
 from rankgrove.trees.leaves import walk
 from rankgrove.trees.quantise import quantise
-from rankgrove.trees.sparse import common_codes
+from rankgrove.trees.sparse import common_codes, sum_cells_of_block
 from workers import run_workers
 
 N_ROWS, N_FEATURES = 1500, 53
@@ -64,6 +65,27 @@ def test_dense_features_stay_as_they_are():
     assert matrix.with_sparse(bins) is matrix
 
 
+@pytest.mark.parametrize("n_rows", [0, 1, 3, 40, 700, N_ROWS - 2, N_ROWS])
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_sums_of_a_block_are_those_of_its_other_codes(n_rows, alike):
+    features, bins, packed, _ = make_case()
+    sparse = encode(features, bins).with_sparse(bins)
+    rows = np.sort(np.random.default_rng(n_rows).choice(N_ROWS, n_rows, replace=False))
+    others, values = sparse.others, np.ones(N_ROWS, dtype=np.int64) if alike else packed
+    for block in range(others.first_block, sparse.n_blocks):
+        flat = np.zeros(4096, dtype=np.int64)
+        given = np.ones(1, dtype=np.int64) if alike else packed
+        sum_cells_of_block(others, as_input(given, np.int64), rows.astype(np.int32), block, flat)
+        expected = np.zeros((256, 16), dtype=np.int64)
+        places = np.arange(16) + 16 * block
+        codes = sparse.codes_at(places, 0, N_ROWS)[rows]
+        common = others.common[16 * (block - others.first_block) :][:16]
+        for column in range(16):
+            other = codes[:, column] != common[column]
+            np.add.at(expected[:, column], codes[other, column], values[rows[other]])
+        np.testing.assert_array_equal(flat.reshape(256, 16), expected)
+
+
 @pytest.mark.parametrize("by_feature", [True, False])
 def test_all_codes_can_be_read_back(by_feature):
     features, bins, _, _ = make_case()
@@ -72,10 +94,8 @@ def test_all_codes_can_be_read_back(by_feature):
     assert sparse.others is not None
     assert sparse.codes.shape[1] < matrix.codes.shape[1]
     for first, last in ((0, N_ROWS), (17, 18), (5, 5), (N_ROWS - 3, N_ROWS)):
-        codes = sparse.codes_of_rows(first, last)
-        np.testing.assert_array_equal(
-            codes[:, sparse.slots], matrix.codes[first:last][:, matrix.slots]
-        )
+        codes = sparse.codes_at(sparse.slots, first, last)
+        np.testing.assert_array_equal(codes, matrix.codes[first:last][:, matrix.slots])
     np.testing.assert_array_equal(sparse.all_codes(bins), matrix.codes)
 
 

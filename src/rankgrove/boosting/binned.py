@@ -13,9 +13,12 @@ from rankgrove.data.dataset import Dataset, with_features
 from rankgrove.data.documents import Documents, feature_numbers
 from rankgrove.data.levels import features_by
 from rankgrove.data.memory import available_memory
+from rankgrove.data.sparse_features import SparseFeatures
 from rankgrove.errors import DataError, parameter, refusal
 from rankgrove.trees.binned_data import BinnedData
 from rankgrove.trees.binning import BinnedMatrix, Bins, encode, padded_width
+from rankgrove.trees.pairs import share_codes
+from rankgrove.trees.sparse_encoding import encode_sparse
 from rankgrove.trees.summary import Summary, count_categories, most_frequent
 
 
@@ -46,11 +49,13 @@ class Binned:
         n_jobs: int | None = None,
     ) -> Binned:
         """Bin the data as these parameters have it; binned data must have been binned so."""
+        peers = train.shard.peers
         if isinstance(train, BinnedData):
             _check_cutting(train, parameters)
             bins, matrix = train.bins, train.matrix
-            if not len(matrix.by_feature) and keeps_columns(parameters, train):
-                matrix = matrix.with_columns(n_jobs)
+            if not train.in_file:
+                # (Codes in a file may be more than there is memory for.)
+                matrix = matrix.with_sparse(bins, peers, n_jobs)
         else:
             data = with_features(train, "training")
             categorical = _with_categories(data, categorical_features(train, parameters))
@@ -58,11 +63,15 @@ class Binned:
                 data.features, parameters.max_bins, categorical=categorical,
                 seed=parameters.random_state, n_jobs=n_jobs, shard=train.shard,
             )  # fmt: skip
-            by_feature = keeps_columns(parameters, train)
-            matrix = encode(data.features, bins, n_jobs, by_feature=by_feature)
-        if not (isinstance(train, BinnedData) and train.in_file):
-            # (Codes in a file may be more than there is memory for.)
-            matrix = matrix.with_sparse(bins, train.shard.peers, n_jobs)
+            if isinstance(data.features, SparseFeatures):
+                matrix = encode_sparse(data.features, bins, peers, n_jobs)
+            else:
+                by_feature = keeps_columns(parameters, train)
+                matrix = encode(data.features, bins, n_jobs, by_feature=by_feature)
+                matrix = matrix.with_sparse(bins, peers, n_jobs)
+        if not len(matrix.by_feature) and keeps_columns(parameters, train, matrix):
+            matrix = matrix.with_columns(n_jobs)
+        matrix = share_codes(matrix, bins, n_jobs)
         matrices = {
             name: _matrix_of(name, data, bins, train, n_jobs)
             for name, data in valid.items()
@@ -132,14 +141,17 @@ def categories_of(train: Documents, parameters: Parameters) -> dict[int, tuple[f
     return {feature: most_frequent(counts[feature], parameters.max_bins) for feature in chosen}
 
 
-def keeps_columns(parameters: Parameters, train: Documents) -> bool:
+def keeps_columns(
+    parameters: Parameters, train: Documents, matrix: BinnedMatrix | None = None
+) -> bool:
     """Whether codes are to stand feature by feature, too, which is faster and takes as much again.
 
-    By itself where both copies fit into half of the memory.
+    By itself where both copies fit into half of the memory. The matrix may keep some codes only.
     """
     if parameters.layout != "auto":
         return parameters.layout == "both"
-    once = train.n_documents * padded_width(train.n_features)
+    width = padded_width(train.n_features) if matrix is None else matrix.codes.shape[1]
+    once = train.n_documents * width
     there = once if isinstance(train, BinnedData) else 0
     return 2 * once <= (available_memory() + there) / 2
 
@@ -169,6 +181,8 @@ def _matrix_of(
             features = features_by(features, data.levels, train.levels, train.feature_names)
         except DataError as error:
             raise DataError(f"validation set {name!r}: {error}") from None
+        if isinstance(features, SparseFeatures):
+            return encode_sparse(features, bins, n_jobs=n_jobs)
         return encode(features, bins, n_jobs)
     if not bins.same_as(data.bins) or data.levels != train.levels:
         raise DataError(

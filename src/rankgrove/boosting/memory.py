@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from rankgrove.boosting.binned import keeps_columns
@@ -9,12 +10,15 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.documents import Documents
 from rankgrove.data.memory import available_memory, size_in_words
 from rankgrove.trees.binned_data import BinnedData
-from rankgrove.trees.binning import BLOCK, padded_width
+from rankgrove.trees.binning import BLOCK, SparseLayout, padded_width
+from rankgrove.trees.sparse import common_codes
 
 # Scores, forces, curvatures, packed sums, row numbers, and what a step needs for a while.
 ROW_BYTES = 72
 # Scores and rankings of a document of a validation set.
 _VALID_BYTES = 24
+# A code of a sparse feature that is kept: its cell by row, and row and code by feature.
+OTHER_BYTES = 9
 # Sums of a histogram: 256 codes of 16 features.
 _BLOCK_BYTES = 256 * BLOCK * 8
 
@@ -32,14 +36,30 @@ def training_memory(
     Codes that are in a file are not counted: the system may forget them, and read them again.
     """
     width, n_rows = padded_width(train.n_features), train.n_documents
-    copies = int(keeps_columns(parameters, train))
     n_leaves = parameters.resolve(train.shard.n_documents).trees.max_leaves
     kept = min(n_leaves, n_rows // 512 + 1) + 2
-    needed = n_rows * (copies * width + ROW_BYTES) + kept * (width // BLOCK) * _BLOCK_BYTES
+    needed = (
+        n_rows * (_bytes_of_codes(train, parameters) + ROW_BYTES)
+        + kept * (width // BLOCK) * _BLOCK_BYTES
+    )
     for data in valid.values():
         codes = 0 if isinstance(data, BinnedData) else width
         needed += data.n_documents * (codes + _VALID_BYTES)
     return needed
+
+
+def _bytes_of_codes(train: BinnedData, parameters: Parameters) -> int:
+    """What is made of the codes of a row: a copy by feature, or the form of sparse features."""
+    width, copies = padded_width(train.n_features), int(keeps_columns(parameters, train))
+    matrix = train.matrix
+    if train.in_file or matrix.others is not None:
+        return copies * int(matrix.codes.shape[1])
+    common, share = common_codes(matrix.codes)
+    layout = SparseLayout.of(common, share, matrix.features)
+    if layout is None:
+        return copies * width
+    others = math.fsum(1 - share[matrix.slots[layout.sparse]])
+    return (1 + copies) * layout.width + math.ceil(OTHER_BYTES * others) + 8
 
 
 def codes_text(train: Documents, valid: Mapping[str, Documents], parameters: Parameters) -> str:

@@ -9,6 +9,7 @@ Each row has a hash of its contents and of its number among all rows, and hashes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove._jit.hashing import draw_array, mix, mix_array
+from rankgrove.data.sparse_features import Features, SparseFeatures
 
 _CHUNK_ROWS = 1 << 13
 # Told apart from other numbers that are drawn.
@@ -33,19 +35,43 @@ def _add_hashes(words, keys, numbers, first, last):
     return total
 
 
+@kernel
+def _add_sparse_hashes(
+    starts, columns, words, absent, content_of_absent, keys, numbers, first, last
+):
+    """As `_add_hashes`; a row of absent values has `content_of_absent`."""
+    total = np.uint64(0)
+    for row in range(first, last):
+        content = content_of_absent
+        for at in range(starts[row], starts[row + 1]):
+            content += (np.uint64(words[at]) - absent) * keys[columns[at]]
+        total += mix(content + mix(np.uint64(numbers[row])))
+    return total
+
+
 def checksum_of_features(
-    features: NDArray[np.float32], numbers: NDArray[np.int64], n_jobs: int | None = None
+    features: Features, numbers: NDArray[np.int64], n_jobs: int | None = None
 ) -> int:
-    """Of rows with these numbers among all rows."""
-    words = as_input(as_input(features, np.float32).view(np.uint32), np.uint32)
+    """Of rows with these numbers among all rows; the same for a sparse form and a dense one."""
     keys = draw_array(0, 0, _KEYS, np.arange(features.shape[1])) | np.uint64(1)
     keys, numbers = as_input(keys, np.uint64), as_input(numbers, np.int64)
-    n_rows = len(words)
+    n_rows = len(features)
+    hashes: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    if isinstance(features, SparseFeatures):
+        absent = np.float32(features.absent).view(np.uint32).astype(np.uint64)
+        words = as_input(features.values.view(np.uint32), np.uint32)
+        content = (absent * keys).sum(dtype=np.uint64)
+        hashes = _add_sparse_hashes
+        arguments = (features.starts, features.columns, words, absent, content, keys, numbers)
+    else:
+        words = as_input(as_input(features, np.float32).view(np.uint32), np.uint32)
+        hashes, arguments = _add_hashes, (words, keys, numbers)
     sums = np.zeros(-(-n_rows // _CHUNK_ROWS), dtype=np.uint64)
 
     def task(chunk: int) -> None:
         first = chunk * _CHUNK_ROWS
-        sums[chunk] = _add_hashes(words, keys, numbers, first, min(first + _CHUNK_ROWS, n_rows))
+        sums[chunk] = hashes(*arguments, first, min(first + _CHUNK_ROWS, n_rows))
 
     run_chunks(task, len(sums), n_jobs)
     return int(sums.sum(dtype=np.uint64))

@@ -14,6 +14,7 @@ from rankgrove.data.documents import Documents, Rows, default_feature_names
 from rankgrove.data.levels import Levels
 from rankgrove.data.queries import Queries, SplitQueries, as_ids, make_queries
 from rankgrove.data.shard import Shard
+from rankgrove.data.sparse_features import Features, SparseFeatures, stays_sparse
 from rankgrove.errors import DataError
 
 __all__ = [
@@ -40,7 +41,8 @@ class Dataset(Documents):
     Attributes
     ----------
     features
-        One row per document, float32, row-major. NaN is missing; infinities are values.
+        One row per document, float32, row-major. NaN is missing; infinities are values. Sparse
+        data of many features are `SparseFeatures`, of which `numpy.asarray` gives all values.
     labels
         The judged grade of each document, float32, finite.
     offsets
@@ -65,7 +67,7 @@ class Dataset(Documents):
         order. Its value k stands for level k.
     """
 
-    features: NDArray[np.float32]
+    features: Features
     labels: NDArray[np.float32]
     offsets: NDArray[np.int64]
     query_ids: NDArray[Any]
@@ -83,7 +85,9 @@ class Dataset(Documents):
         self._check(*self.features.shape)
 
     def _arrays(self) -> list[NDArray[Any]]:
-        return [self.features, *super()._arrays()]
+        # (Sparse features are locked as they are made.)
+        dense = [] if isinstance(self.features, SparseFeatures) else [self.features]
+        return [*dense, *super()._arrays()]
 
     @classmethod
     def from_arrays(
@@ -106,7 +110,9 @@ class Dataset(Documents):
         Parameters
         ----------
         features
-            Two-dimensional; converted to float32. A value past float32's range is an error.
+            Two-dimensional; converted to float32. A value past float32's range is an error. A
+            sparse matrix stays sparse if it has at least 64 features and at most a fifth of its
+            values: training and scoring take it as it is, and give the same bits.
         labels
             One per row, finite.
         qid, group
@@ -184,9 +190,12 @@ def as_floats(values: ArrayLike, name: str, dtype: type[np.floating[Any]]) -> ND
     return _as_numbers(values, name, dtype, 1)
 
 
-def as_features(features: Any, absent: float) -> NDArray[np.float32]:
+def as_features(features: Any, absent: float) -> Features:
+    """Anything of two dimensions as float32; what comes sparse may stay so."""
+    if isinstance(features, SparseFeatures):
+        return features
     if hasattr(features, "tocsr"):
-        return _dense_from_sparse(features, absent)
+        return _from_scipy(features, absent)
     array = _as_numbers(features, "features", np.float32, 2)
     _check_range(features, array)
     return array
@@ -207,17 +216,50 @@ def _as_numbers(values: Any, name: str, dtype: Any, n_dimensions: int) -> NDArra
     return array
 
 
-def _dense_from_sparse(matrix: Any, absent: float) -> NDArray[np.float32]:
+def _from_scipy(matrix: Any, absent: float) -> Features:
+    """A scipy.sparse matrix of any form, which stays as it is; dense if it is small or has much."""
+    if len(matrix.shape) != 2:
+        raise DataError(f"features must be two-dimensional. Got shape {matrix.shape}.")
+    if getattr(matrix, "format", "") == "csc":
+        _check_compressed(matrix)
     csr = matrix.tocsr()
-    if not csr.has_canonical_format:
-        csr = csr.copy()  # the caller's matrix stays as it is
+    _check_compressed(csr)
+    n_stored, n_columns = int(csr.indptr[-1]), csr.shape[1]
+    if not _rises(csr.indptr, csr.indices[:n_stored]):
+        csr = csr.copy()
+        csr.has_sorted_indices = csr.has_canonical_format = False
         csr.sum_duplicates()
-    out = np.full(csr.shape, absent, dtype=np.float32)
-    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        n_stored = int(csr.indptr[-1])
+    stored = csr.data[:n_stored]
     with np.errstate(over="ignore"):
-        out[rows, csr.indices] = csr.data
-    _check_range(csr.data, out[rows, csr.indices])
-    return out
+        values = stored.astype(np.float32)
+    _check_range(stored, values)
+    columns = csr.indices[:n_stored].astype(np.int32)
+    sparse = SparseFeatures.of(csr.indptr.astype(np.int64), columns, values, n_columns, absent)
+    return sparse if stays_sparse(*sparse.shape, sparse.n_stored) else np.asarray(sparse)
+
+
+def _check_compressed(matrix: Any) -> None:
+    """Refuse rows, or columns, whose places are wrong: code that is compiled trusts them."""
+    starts, places = matrix.indptr, matrix.indices
+    n_major, n_minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+    problem = ""
+    if len(starts) != n_major + 1 or starts[0] != 0 or np.any(np.diff(starts) < 0):
+        problem = "an indptr that does not rise from 0"
+    elif starts[-1] > min(len(places), len(matrix.data)):
+        problem = "an indptr past the end of its data"
+    elif np.any((places[: starts[-1]] < 0) | (places[: starts[-1]] >= n_minor)):
+        problem = "indices outside of its shape"
+    if problem:
+        raise DataError(f"features must be a sound sparse matrix. Got {problem}: make it anew.")
+
+
+def _rises(starts: NDArray[Any], columns: NDArray[Any]) -> bool:
+    """Whether columns rise strictly within each row."""
+    falls = np.diff(columns) <= 0
+    inner = starts[(starts > 0) & (starts < len(columns))]
+    falls[inner - 1] = False
+    return not falls.any()
 
 
 def _check_range(source: Any, converted: NDArray[np.float32]) -> None:

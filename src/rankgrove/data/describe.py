@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.sparse_features import Features, SparseFeatures, dense_blocks
 
 # More distinct labels than this are measurements rather than grades.
 MAX_GRADES = 32
@@ -152,14 +153,15 @@ def canonical(bits):
 
 @kernel
 def summarise_rows(
-    values, bits, keys, first, last, missing, infinite, zeros, differs, lows, highs, sums, hashes
+    values, bits, first_row, keys, missing, infinite, zeros, differs, lows, highs, sums, hashes
 ):
-    """Sum up the rows from `first` to `last` by feature, and hash each row.
+    """Sum up some rows by feature, and hash each row.
 
-    IN: `bits` are `values` seen as integers; `keys` are odd random multipliers, one per feature.
+    IN: `bits` are `values` seen as integers, and `first_row` those of the first row of all; `keys`
+    are odd random multipliers, one per feature.
     OUT: counts and extremes by feature, cleared before, and hashes by row.
     """
-    for row in range(first, last):
+    for row in range(len(values)):
         digest = np.uint64(0)
         for feature in range(values.shape[1]):
             raw = bits[row, feature]
@@ -170,7 +172,7 @@ def summarise_rows(
             infinite[feature] += magnitude == _INFINITY
             zeros[feature] += magnitude == _ZERO
             same = canonical(raw)
-            differs[feature] |= same != canonical(bits[0, feature])
+            differs[feature] |= same != canonical(first_row[feature])
             # Comparisons with NaN are false, so it touches neither extreme.
             lows[feature] = value if finite and value < lows[feature] else lows[feature]
             highs[feature] = value if finite and value > highs[feature] else highs[feature]
@@ -219,7 +221,7 @@ def describe(data: Dataset, n_jobs: int | None = None) -> Description:
     >>> found.grades, found.queries_without_relevant, found.duplicates, found.contradictions
     ({0.0: 2, 1.0: 1}, 1, 1, 1)
     """
-    features = as_input(data.features, np.float32)
+    features = data.features
     labels = as_input(data.labels, np.float32)
     summaries, constant, hashes = _summarise(features, data.feature_names, n_jobs)
     summaries = tuple(
@@ -256,11 +258,11 @@ def describe(data: Dataset, n_jobs: int | None = None) -> Description:
 
 
 def _summarise(
-    features: NDArray[np.float32], names: tuple[str, ...], n_jobs: int | None
+    features: Features, names: tuple[str, ...], n_jobs: int | None
 ) -> tuple[tuple[FeatureSummary, ...], tuple[str, ...], NDArray[np.uint64]]:
     """The summary of each feature, the names of the constant ones, the hash of each row."""
     n_rows, n_features = features.shape
-    bits = features.view(np.uint32)
+    first_row = as_input(features[0], np.float32).view(np.uint32)
     keys = np.random.default_rng(0).integers(2**63, size=n_features, dtype=np.uint64) * 2 + 1
     n_chunks = -(-n_rows // _CHUNK_ROWS)
     hashes = np.empty(n_rows, dtype=np.uint64)
@@ -275,8 +277,11 @@ def _summarise(
         sums = np.zeros(n_features)
         parts[chunk] = (missing, infinite, zeros, differs, lows, highs, sums)
         first = chunk * _CHUNK_ROWS
-        last = min(first + _CHUNK_ROWS, n_rows)
-        summarise_rows(features, bits, keys, first, last, *parts[chunk], hashes)
+        for block in dense_blocks(features[first : first + _CHUNK_ROWS]):
+            values = as_input(block, np.float32)
+            bits, into = values.view(np.uint32), hashes[first : first + len(values)]
+            summarise_rows(values, bits, first_row, keys, *parts[chunk], into)
+            first += len(values)
 
     run_chunks(task, n_chunks, n_jobs)
     missing, infinite, zeros, differs, lows, highs, sums = map(np.array, zip(*parts, strict=True))
@@ -294,7 +299,7 @@ def _summarise(
 
 
 def _find_duplicates(
-    features: NDArray[np.float32],
+    features: Features,
     hashes: NDArray[np.uint64],
     labels: NDArray[np.float32],
     lengths: NDArray[np.int64],
@@ -307,7 +312,12 @@ def _find_duplicates(
     bounds = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]]))
     shared = np.flatnonzero(np.diff(bounds) > 1)
     leaders = np.arange(len(hashes))
-    find_leaders(features.view(np.uint32), order, bounds[shared], bounds[shared + 1], leaders)
+    groups = bounds[shared], bounds[shared + 1]
+    if isinstance(features, SparseFeatures):
+        _find_sparse_leaders(features, order, groups, leaders)
+    else:
+        bits = as_input(features, np.float32).view(np.uint32)
+        find_leaders(bits, order, *groups, leaders)
     repeats = np.flatnonzero(leaders != np.arange(len(hashes)))
     rows = np.union1d(repeats, leaders[repeats])
     rows = rows[np.argsort(leaders[rows], kind="stable")]
@@ -319,6 +329,25 @@ def _find_duplicates(
     n_changes = np.cumsum(~begins & np.append(False, labels[1:] != labels[:-1]))
     before_run = n_changes[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
     return len(repeats), int(np.sum(n_changes > before_run))
+
+
+def _find_sparse_leaders(
+    features: SparseFeatures,
+    order: NDArray[np.int64],
+    groups: tuple[NDArray[np.int64], NDArray[np.int64]],
+    leaders: NDArray[np.int64],
+) -> None:
+    """As `find_leaders`: rows are equal that store the same in the same columns."""
+    for start, end in zip(*groups, strict=True):
+        first_rows: dict[tuple[bytes, bytes], int] = {}
+        for row in order[start:end].tolist():
+            stored = slice(features.starts[row], features.starts[row + 1])
+            # (0 for -0.)
+            values = features.values[stored] + np.float32(0)
+            bits = np.where(np.isnan(values), _NAN, values.view(np.uint32))
+            counts = bits != np.float32(features.absent).view(np.uint32)
+            key = features.columns[stored][counts].tobytes(), bits[counts].tobytes()
+            leaders[row] = first_rows.setdefault(key, row)
 
 
 def _lengths(sizes: NDArray[np.int64]) -> QueryLengths:

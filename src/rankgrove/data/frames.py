@@ -287,7 +287,7 @@ def write_table(
     step = block_rows(data.n_features)
     with open_for_writing(file) as stream, _open_writer(stream, kind, schema, header, pa) as writer:
         for start in range(0, data.n_documents, step):
-            block = data.features[start : start + step]
+            block = np.asarray(data.features[start : start + step])
             arrays = [column.slice(start, step) for column in columns.values()]
             arrays += [
                 _as_dictionary(block[:, number], data.levels[number], pa).cast(kinds[number])

@@ -18,6 +18,7 @@ from rankgrove.data.letor_format import NUMBER_BYTES, format_rows
 from rankgrove.data.letor_reader import ABSENT, Absent, IndexBase, LetorOptions, LetorReader, Parsed
 from rankgrove.data.queries import Queries, SplitQueries, queries_from_runs, queries_from_sizes
 from rankgrove.data.rows import permute_rows
+from rankgrove.data.sparse_features import SparseFeatures
 from rankgrove.data.streams import Source, open_for_reading, open_for_writing, read_all
 from rankgrove.errors import DataError, ParseError, parameter, refusal, unknown_name, whole_number
 
@@ -87,14 +88,15 @@ def read_letor(
     Dataset
         Its query ids are int64 if all are decimal integers of that range (01 and 1 are then
         the same), otherwise strings in an object array. A text without any feature gives a
-        Dataset of 0 features.
+        Dataset of 0 features. Features stay sparse if there are at least 64 of them and at most a
+        fifth of the values is named: no dense matrix is made then.
 
     Raises
     ------
     ParseError
         For the first place in the text that breaks a rule, with its line and column.
     DataError
-        For a file that is missing, empty, truncated, or too large for memory as a dense matrix.
+        For a file that is missing, empty, truncated, or too large for memory.
     """
     options = LetorOptions(
         index_base, absent, n_features, document_ids, split_queries, feature_names, n_jobs
@@ -143,13 +145,16 @@ def _read(
         if sizes is None and query_file is not None:
             sizes_file, sizes = query_file, read_sizes(query_file)
         queries = queries_of_sizes(sizes, len(parsed.labels), sizes_file)
-    labels, comments = parsed.labels, _as_objects(parsed.comments)
+    features, labels, comments = parsed.features, parsed.labels, _as_objects(parsed.comments)
     if queries.order is not None:
-        permute_rows(parsed.features, queries.order)
+        if isinstance(features, SparseFeatures):
+            features = features[queries.order]
+        else:
+            permute_rows(features, queries.order)
         labels = labels[queries.order]
         comments = comments[queries.order] if options.document_ids else comments
     return Dataset(
-        features=parsed.features,
+        features=features,
         labels=labels,
         offsets=queries.offsets,
         query_ids=queries.ids,
@@ -296,7 +301,6 @@ class _Blocks:
     """A Dataset cut into blocks of rows, each to be formatted by itself."""
 
     def __init__(self, data: Dataset, index_base: int, absent: Absent, document_ids: bool) -> None:
-        self.features = as_input(data.features, np.float32)
         self.labels = as_input(data.labels, np.float32)
         self.offsets = as_input(data.offsets, np.int64)
         self.data = data
@@ -319,10 +323,10 @@ class _Blocks:
         texts, bounds = _packed(comments)
         longest_id = int(np.diff(self.id_bounds).max())
         out = np.empty((last - first) * (self.row_bytes + longest_id) + len(texts), dtype=np.uint8)
+        features = as_input(self.data.features[first:last], np.float32)
         size = format_rows(
-            self.features, self.labels, first, last, self.offsets, query, self.ids,
-            self.id_bounds, texts, bounds if comments else bounds[:0], self.base,
-            self.absent_is_nan, out,
+            features, self.labels, first, last, self.offsets, query, self.ids, self.id_bounds,
+            texts, bounds if comments else bounds[:0], self.base, self.absent_is_nan, out,
         )  # fmt: skip
         return out[:size]
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import resolve_n_jobs
-from rankgrove.data import letor_text as kernels
 from rankgrove.data.blocks import Block, UnforeseenError
 from rankgrove.data.documents import default_feature_names
 from rankgrove.data.files import BESIDE, is_letor, numbers_beside
@@ -23,6 +22,7 @@ from rankgrove.data.letor import (
     width_of,
 )
 from rankgrove.data.letor_reader import ABSENT, CHUNK_BYTES, LetorOptions, LetorReader
+from rankgrove.data.letor_text import count_rows
 from rankgrove.data.levels import Levels
 from rankgrove.data.places import Place
 from rankgrove.data.streams import LineReader, open_for_reading
@@ -189,7 +189,7 @@ class LetorSource:
                 buffer, size = chunk
                 text: NDArray[np.uint8] = np.frombuffer(buffer, dtype=np.uint8)
                 text.flags.writeable = False
-                n_rows += int(kernels.count_rows(text, size)[1])
+                n_rows += int(count_rows(text, size)[1])
                 del text
                 lines.release(buffer)
         return n_rows

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from rankgrove._jit import kernel
-from rankgrove.data.letor_text import PLAIN, POWERS, TO_POWER, decimal_to_float32
+from rankgrove.data.letor_numbers import PLAIN, POWERS, TO_POWER, decimal_to_float32
 
 NEWLINE, BLANK, HASH, MINUS, DOT, ZERO, COLON, LETTER_E = 10, 32, 35, 45, 46, 48, 58, 101
 
@@ -161,7 +161,9 @@ def format_rows(
 
     Parameters
     ----------
-    features, labels, offsets
+    features
+        IN: of these rows.
+    labels, offsets
         IN: as in a Dataset. `query` is the number of the query of row `first`.
     id_text, id_bounds
         IN: the bytes of all query ids in one, and where each begins, and the end.
@@ -180,7 +182,7 @@ def format_rows(
         out[n], out[n + 1], out[n + 2], out[n + 3], out[n + 4] = BLANK, 113, 105, 100, COLON
         n = _put_bytes(id_text, id_bounds[query], id_bounds[query + 1], out, n + 5)
         # The first row tells a reader the width, and whether indices start at 0.
-        n = _put_values(features[row], True, base, absent_is_nan, row == 0, out, n)
+        n = _put_values(features[row - first], True, base, absent_is_nan, row == 0, out, n)
         if len(note_bounds) and note_bounds[row - first] < note_bounds[row - first + 1]:
             out[n], out[n + 1], out[n + 2] = BLANK, HASH, BLANK
             start, end = note_bounds[row - first], note_bounds[row - first + 1]

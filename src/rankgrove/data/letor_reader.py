@@ -1,9 +1,12 @@
 """Reads LETOR text chunk by chunk, each parsed straight into its rows of the final matrix.
 
+Where the text names few of many features, chunks are parsed into cells of their own instead.
+
 The caller's thread reads the text and counts the rows of each chunk, so that it knows where
 they go; threads parse several chunks side by side; chunks are finished in the order of the
 text, so that the first error of the text is the one that is raised. When a chunk turns out not
-to fit the columns so far, the others are waited for and the rows are laid out anew.
+to fit the columns so far, the others are waited for and the rows are laid out anew. Cells have
+indices as they stand in the text, so they fit whatever comes.
 """
 
 from __future__ import annotations
@@ -12,15 +15,18 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import submit
-from rankgrove.data import letor_text as kernels
-from rankgrove.data.queries import SplitQueries
-from rankgrove.data.rows import GrowingRows
+from rankgrove.data import letor_outcome as outcomes
+from rankgrove.data.letor_cells import TO_ROW, Cells
+from rankgrove.data.letor_text import count_rows, parse_chunk
+from rankgrove.data.queries import SplitQueries, offsets_of
+from rankgrove.data.rows import GrowingRows, check_dense_memory, check_sparse_memory
+from rankgrove.data.sparse_features import Features, SparseFeatures, stays_sparse
 from rankgrove.data.streams import LineReader, Source
 from rankgrove.errors import DataError, ParseError, parameter
 
@@ -38,20 +44,20 @@ Absent = Literal["zero", "missing"]
 ABSENT = {"zero": 0.0, "missing": float("nan")}
 
 _PROBLEMS = {
-    kernels.BAD_LABEL: "the label must be a finite decimal number. Got {token}.",
-    kernels.LABEL_RANGE: "the label must fit into float32 (up to 3.4e38). Got {token}.",
-    kernels.EMPTY_QID: "qid: must be followed by the query id, without a blank. Got {token}.",
-    kernels.BAD_FEATURE: "a feature must be index:value, the index a whole number. Got {token}.",
-    kernels.INDEX_RANGE: "a feature index must be at most {highest}. Got {token}; if it is right, "
+    outcomes.BAD_LABEL: "the label must be a finite decimal number. Got {token}.",
+    outcomes.LABEL_RANGE: "the label must fit into float32 (up to 3.4e38). Got {token}.",
+    outcomes.EMPTY_QID: "qid: must be followed by the query id, without a blank. Got {token}.",
+    outcomes.BAD_FEATURE: "a feature must be index:value, the index a whole number. Got {token}.",
+    outcomes.INDEX_RANGE: "a feature index must be at most {highest}. Got {token}; if it is right, "
     f"pass a larger {parameter('n_features')}.",
-    kernels.INDEX_ZERO: f"with {parameter('index_base', 1)} a feature index must be at least 1. "
+    outcomes.INDEX_ZERO: f"with {parameter('index_base', 1)} a feature index must be at least 1. "
     f"Got {{token}}; pass {parameter('index_base', 0)} or 'auto'.",
-    kernels.INDEX_TWICE: "a feature index must come once in a line. Got {token}, the index again.",
-    kernels.BAD_VALUE: "a feature value must be a decimal number, inf, or nan, null or na for "
+    outcomes.INDEX_TWICE: "a feature index must come once in a line. Got {token}, the index again.",
+    outcomes.BAD_VALUE: "a feature value must be a decimal number, inf, or nan, null or na for "
     "missing. Got {token}.",
-    kernels.VALUE_RANGE: "a feature value must fit into float32 (up to 3.4e38). Got {token}: "
+    outcomes.VALUE_RANGE: "a feature value must fit into float32 (up to 3.4e38). Got {token}: "
     "rescale that feature.",
-    kernels.STRAY_RETURN: "a carriage return must be followed by a newline. Got {token}.",
+    outcomes.STRAY_RETURN: "a carriage return must be followed by a newline. Got {token}.",
 }
 _QID_ABSENT = (
     "every line must have qid: and the query id after its label. Got {token}; add it, or pass "
@@ -89,7 +95,7 @@ class Parsed(NamedTuple):
     line (from 1) where each begins. Without query ids in the text there are no runs.
     """
 
-    features: NDArray[np.float32]
+    features: Features
     labels: NDArray[np.float32]
     run_ids: list[bytes]
     run_starts: NDArray[np.int64]
@@ -104,22 +110,28 @@ class _Chunk:
         self.first_row, self.first_line = first_row, first_line
         self.text: NDArray[np.uint8] = np.frombuffer(buffer, dtype=np.uint8)
         self.text.flags.writeable = False
-        self.n_lines, self.n_rows = kernels.count_rows(self.text, size)
+        self.n_lines, self.n_rows = count_rows(self.text, size)
         self.future: Future[None] | None = None
         self.zero_at = -1
         self.hards: NDArray[np.int64] = np.empty((_HARDS, 2), dtype=np.int64)
         self.runs: NDArray[np.int64]
         self.comments: NDArray[np.int64]
         self.outcome: NDArray[np.int64]
+        self.cells: Cells | None = None
 
     def wait(self) -> None:
         if self.future is not None:
             self.future.result()
 
     def fits(self) -> bool:
-        return not self.outcome[kernels.INCOMPLETE] and self.outcome[kernels.HARDS] <= len(
+        return not self.outcome[outcomes.INCOMPLETE] and self.outcome[outcomes.HARDS] <= len(
             self.hards
         )
+
+    def names(self, size: int, with_qid: bool) -> tuple[int, int]:
+        """The rows of its first bytes, and about how many features these name."""
+        n_rows = int(count_rows(self.text, size)[1])
+        return n_rows, self.buffer.count(b":", 0, size) - n_rows * with_qid
 
     def token(self, position: int) -> bytes:
         match = _TOKEN.match(self.buffer, position, self.size)
@@ -139,9 +151,11 @@ class LetorReader:
         self.n_features, self.document_ids = options.n_features, options.document_ids
         self.with_qid, self.n_jobs = with_qid, options.n_jobs or 1
         self.rows = GrowingRows(source.name, self.n_features or 0, ABSENT[options.absent])
-        self.probed = self.n_features is not None and with_qid >= 0
+        # Cells of the chunks that are finished, where the text is sparse: columns, values, sizes.
+        self.pieces: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] | None = None
+        self.probed = False
         self.in_flight: deque[_Chunk] = deque()
-        self.n_rows = self.n_lines = self.n_bytes = 0
+        self.n_rows = self.n_lines = self.n_bytes = self.n_cells = 0
         self.in_blocks = False
         self.end_index = self.base
         self.run_ids: list[bytes] = []
@@ -161,9 +175,30 @@ class LetorReader:
         for _ in self._chunks():
             pass
         self._refuse_empty(self.n_rows)
-        features, labels = self.rows.finish(self.n_rows, self._width(self.end_index))
+        width = self._width(self.end_index)
+        features: Features
+        if self.pieces is None:
+            features, labels = self.rows.finish(self.n_rows, width)
+        else:
+            _, labels = self.rows.finish(self.n_rows, 0)
+            features = self._join(self.pieces, width)
         run_starts = np.concatenate(self.run_starts)
         return Parsed(features, labels, self.run_ids, run_starts, self.comments)
+
+    def _join(self, pieces: list[Any], width: int) -> Features:
+        """The rows of all pieces; they are let go."""
+        columns, values, sizes = ([piece[k] for piece in pieces] for k in range(3))
+        pieces.clear()
+        indices = np.concatenate(columns)
+        columns.clear()
+        indices -= np.int32(self.base)
+        starts = offsets_of(np.concatenate(sizes))
+        absent = float(self.rows.absent)
+        sparse = SparseFeatures.of(starts, indices, np.concatenate(values), width, absent)
+        if stays_sparse(*sparse.shape, sparse.n_stored):
+            return sparse
+        check_dense_memory(self.source.name, *sparse.shape)
+        return np.asarray(sparse)
 
     def blocks(self, least_rows: int) -> Iterator[Parsed]:
         """Read the text in blocks of at least so many rows, the last one maybe less.
@@ -241,18 +276,29 @@ class LetorReader:
         if size > _PROBE_BYTES:
             size = (chunk.buffer.find(b"\n", _PROBE_BYTES, chunk.size) + 1) or chunk.size
         self._parse(chunk, size, np.empty(0, np.float32), np.empty(chunk.n_rows, np.float32), 0, 0)
-        self.with_qid = int(chunk.outcome[kernels.WITH_QID])
-        if self.n_features is None:
-            if chunk.outcome[kernels.ZERO_AT] >= 0 and self.base > self.lowest:
-                self.base = self.end_index = 0
-            width = int(chunk.outcome[kernels.END_INDEX]) - self.base
-            if width > self.rows.width:
-                self.rows.widen(0, width, 0, width)
+        self.with_qid = int(chunk.outcome[outcomes.WITH_QID])
+        if self.n_features is None and chunk.outcome[outcomes.ZERO_AT] >= 0:
+            self.base = self.end_index = 0
         self.probed = self.with_qid >= 0
+        width = self._width(int(chunk.outcome[outcomes.END_INDEX]))
+        if self._is_sparse(chunk, size, width):
+            self.pieces = []
+            self.rows.drop_matrix()
+        elif width > self.rows.width:
+            self.rows.widen(0, width, 0, width)
+
+    def _is_sparse(self, chunk: _Chunk, size: int, width: int) -> bool:
+        """Whether the first bytes of a chunk name few of so many features."""
+        n_rows, n_named = chunk.names(size, self.with_qid == 1)
+        return not self.in_blocks and n_rows > 0 and stays_sparse(n_rows, width, n_named)
 
     def _start(self, chunk: _Chunk) -> None:
-        rows = self.rows
-        arguments = (chunk, chunk.size, rows.matrix, rows.labels, chunk.first_row, rows.width)
+        rows, width = self.rows, self.rows.width
+        matrix: NDArray[np.float32] | None = rows.matrix
+        if self.pieces is not None:
+            chunk.cells = Cells.make(chunk.size, chunk.n_rows, float(rows.absent))
+            matrix, width = None, self.highest + 1 - self.base
+        arguments = (chunk, chunk.size, matrix, rows.labels, chunk.first_row, width)
         if self.n_jobs > 1 and not (self.lines.ended and len(self.in_flight) == 1):
             chunk.future = submit(self.n_jobs, self._parse, *arguments)
         else:
@@ -263,7 +309,7 @@ class LetorReader:
         self,
         chunk: _Chunk,
         size: int,
-        matrix: NDArray[np.float32],
+        matrix: NDArray[np.float32] | None,
         labels: NDArray[np.float32],
         first_row: int,
         width: int,
@@ -271,15 +317,15 @@ class LetorReader:
         chunk.runs = np.empty((chunk.n_rows, 4), dtype=np.int64)
         n_comments = chunk.n_rows if self.document_ids else 0
         chunk.comments = np.zeros((n_comments, 2), dtype=np.int64)
-        chunk.outcome = np.zeros(kernels.N_OUTCOMES, dtype=np.int64)
-        chunk.outcome[kernels.WITH_QID] = self.with_qid
-        chunk.outcome[kernels.ZERO_AT] = -1
+        chunk.outcome = np.zeros(outcomes.N_OUTCOMES, dtype=np.int64)
+        chunk.outcome[outcomes.WITH_QID] = self.with_qid
+        chunk.outcome[outcomes.ZERO_AT] = -1
         # Without the compiler, NumPy would warn of what the kernel means to do.
         with np.errstate(over="ignore"):
-            kernels.parse_chunk(
+            parse_chunk(
                 chunk.text, size, first_row, self.base, width, self.lowest, self.highest,
-                self.rows.absent, matrix, labels, chunk.runs, chunk.comments, chunk.hards,
-                chunk.outcome,
+                self.rows.absent, matrix, chunk.cells, labels, chunk.runs, chunk.comments,
+                chunk.hards, chunk.outcome,
             )  # fmt: skip
 
     def _wait(self) -> None:
@@ -304,7 +350,8 @@ class LetorReader:
         problems += [*self._take_runs(chunk), *self._take_comments(chunk)]
         if problems:
             raise self._error(chunk, *min(problems))
-        self.end_index = max(self.end_index, int(chunk.outcome[kernels.END_INDEX]))
+        self.end_index = max(self.end_index, int(chunk.outcome[outcomes.END_INDEX]))
+        self._take_cells(chunk)
         self.in_flight.popleft()
         self.lines.release(chunk.buffer)
 
@@ -312,15 +359,20 @@ class LetorReader:
         """Make columns for all of a chunk's indices, or room for its hard numbers; parse again."""
         self._wait()
         outcome = chunk.outcome
-        if outcome[kernels.HARDS] > len(chunk.hards):
-            chunk.hards = np.empty((2 * outcome[kernels.HARDS], 2), dtype=np.int64)
-        if outcome[kernels.INCOMPLETE]:
-            shift = int(outcome[kernels.ZERO_AT] >= 0)
+        if outcome[outcomes.HARDS] > len(chunk.hards):
+            chunk.hards = np.empty((2 * outcome[outcomes.HARDS], 2), dtype=np.int64)
+        if outcome[outcomes.INCOMPLETE]:
+            shift = int(outcome[outcomes.ZERO_AT] >= 0)
             if shift:
-                chunk.zero_at = int(outcome[kernels.ZERO_AT])
+                chunk.zero_at = int(outcome[outcomes.ZERO_AT])
                 self.base = 0
-            width = self._width(max(self.end_index, int(outcome[kernels.END_INDEX])))
-            self.rows.widen(chunk.first_row, width, shift, self.highest + 1 - self.base)
+            width = self._width(max(self.end_index, int(outcome[outcomes.END_INDEX])))
+            if self.pieces is None and self._is_sparse(chunk, chunk.size, width):
+                # What there is of them is compressed: they have turned out to be wide.
+                self.pieces = [self.rows.compress(chunk.first_row, self.base + shift)]
+                self.n_cells = len(self.pieces[0][0])
+            elif self.pieces is None:
+                self.rows.widen(chunk.first_row, width, shift, self.highest + 1 - self.base)
         for other in self.in_flight:
             self._start(other)
 
@@ -330,32 +382,50 @@ class LetorReader:
             return False
         outcome = chunk.outcome
         too_large = (
-            outcome[kernels.CODE] == kernels.INDEX_RANGE
-            and outcome[kernels.POSITION] < chunk.zero_at
+            outcome[outcomes.CODE] == outcomes.INDEX_RANGE
+            and outcome[outcomes.POSITION] < chunk.zero_at
         )
         return bool(too_large) or self.end_index > self.n_features
 
     def _code_problems(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
-        code, position = int(chunk.outcome[kernels.CODE]), int(chunk.outcome[kernels.POSITION])
-        if code == kernels.MIXED_QID:
+        code, position = int(chunk.outcome[outcomes.CODE]), int(chunk.outcome[outcomes.POSITION])
+        if code == outcomes.MIXED_QID:
             yield position, _QID_ABSENT if self.with_qid else _QID_PRESENT
-        elif code != kernels.OK:
+        elif code != outcomes.OK:
             yield position, _PROBLEMS[code]
 
     def _take_hards(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
         """Parse the numbers that the kernel left over, by the definition."""
-        for position, slot in chunk.hards[: chunk.outcome[kernels.HARDS]].tolist():
+        for position, slot in chunk.hards[: chunk.outcome[outcomes.HARDS]].tolist():
             with np.errstate(over="ignore"):
                 value = np.float32(float(chunk.token(position)))
             if np.isinf(value):
-                yield position, _PROBLEMS[kernels.VALUE_RANGE if slot >= 0 else kernels.LABEL_RANGE]
+                yield (
+                    position,
+                    _PROBLEMS[outcomes.VALUE_RANGE if slot >= 0 else outcomes.LABEL_RANGE],
+                )
+            elif slot >= 0 and chunk.cells is not None:
+                row, index = divmod(slot, TO_ROW)
+                columns, values, ends, _ = chunk.cells
+                start, end = ends[row : row + 2]
+                values[start + np.searchsorted(columns[start:end], index)] = value
             elif slot >= 0:
                 self.rows.matrix[slot] = value
             else:
                 self.rows.labels[-1 - slot] = value
 
+    def _take_cells(self, chunk: _Chunk) -> None:
+        """Keep the cells of a chunk, in arrays of their own size."""
+        if self.pieces is None or chunk.cells is None:
+            return
+        columns, values, ends, _ = chunk.cells
+        n, chunk.cells = ends[-1], None
+        self.pieces.append((columns[:n].copy(), values[:n].copy(), np.diff(ends)))
+        self.n_cells += int(n)
+        check_sparse_memory(self.source.name, self.n_rows, self.n_cells)
+
     def _take_runs(self, chunk: _Chunk) -> Iterator[tuple[int, str]]:
-        runs = chunk.runs[: chunk.outcome[kernels.RUNS]]
+        runs = chunk.runs[: chunk.outcome[outcomes.RUNS]]
         ids = [bytes(chunk.buffer[start:end]) for start, end in runs[:, 2:].tolist()]
         for id_, start in zip(ids, runs[:, 2].tolist(), strict=True):
             try:

@@ -1,4 +1,4 @@
-"""Kernels of LETOR text: count the rows of a chunk, parse a chunk, move rows about, format rows.
+"""Kernels of LETOR text: count the rows of a chunk, parse a chunk into a matrix or into cells.
 
 A chunk of text ends with a newline, and every loop here stops at a newline at the latest, so
 no position is checked against the end of the chunk. Positions are unsigned: Numba then leaves
@@ -13,32 +13,55 @@ from __future__ import annotations
 import numpy as np
 
 from rankgrove._jit import kernel, reinterpret
+from rankgrove.data.letor_cells import parse_any_cells, put_cell
+from rankgrove.data.letor_numbers import (
+    BLANK,
+    COLON,
+    DOT,
+    HARD,
+    HASH,
+    MALFORMED,
+    MINUS,
+    NEWLINE,
+    ONE,
+    PLAIN,
+    POWERS,
+    RETURN,
+    TAB,
+    TO_POWER,
+    TOO_LARGE,
+    ZERO,
+    decimal_to_float32,
+    ends_token,
+    parse_feature,
+    parse_number,
+    skip_blanks,
+)
+from rankgrove.data.letor_outcome import (
+    BAD_FEATURE,
+    BAD_LABEL,
+    BAD_VALUE,
+    CODE,
+    EMPTY_QID,
+    END_INDEX,
+    INCOMPLETE,
+    INDEX_RANGE,
+    INDEX_TWICE,
+    INDEX_ZERO,
+    LABEL_RANGE,
+    MIXED_QID,
+    OK,
+    POSITION,
+    RUNS,
+    STRAY_RETURN,
+    UNSET,
+    VALUE_RANGE,
+    WITH_QID,
+    ZERO_AT,
+    note_hard,
+)
 
-ONE = np.uint64(1)
-
-TAB, NEWLINE, RETURN, BLANK, HASH = 9, 10, 13, 32, 35
-PLUS, MINUS, DOT, COLON, LETTER_E, LETTER_Q = 43, 45, 46, 58, 101, 113
-# byte ^ ZERO is the digit, and 10 or more for any byte that is not a digit.
-ZERO = 48
-
-# What a number can be: below PLAIN, its value is not known here, or it has none.
-PLAIN, MISSING, INFINITE, HARD, MALFORMED, TOO_LARGE = 0, 1, 2, -1, -2, -3
-
-# Why a chunk could not be read; letor.py has the messages.
-OK, BAD_LABEL, LABEL_RANGE, MIXED_QID, EMPTY_QID, BAD_FEATURE = 0, 1, 2, 3, 4, 5
-INDEX_RANGE, INDEX_ZERO, INDEX_TWICE, BAD_VALUE, VALUE_RANGE, STRAY_RETURN = 6, 7, 8, 9, 10, 11
-
-# Where parse_chunk leaves what it found. END_INDEX is one more than the largest index,
-# INCOMPLETE tells that some value had no column, ZERO_AT where the first index 0 was then.
-CODE, POSITION, RUNS, HARDS, END_INDEX, INCOMPLETE, ZERO_AT, WITH_QID = range(8)
-N_OUTCOMES = 8
-
-# POWERS[TO_POWER + k] is 10**k, correctly rounded, for k from -80 to 80.
-POWERS = np.array([float(f"1e{power}") for power in range(-80, 81)])
-TO_POWER = 80
-
-# The bits of a NaN that no text parses to: marks what a row has not got yet.
-UNSET = 0x7FA5A5A5
+LETTER_Q = 113
 
 
 @kernel
@@ -76,146 +99,21 @@ def count_rows(text, size):
 
 
 @kernel
-def _ends_token(byte):
-    # (To look into a tuple takes longer to compile.)
-    return (byte == BLANK) | (byte == NEWLINE) | (byte == TAB) | (byte == RETURN) | (byte == HASH)
-
-
-@kernel
-def _skip_blanks(text, p):
-    while text[p] == BLANK or text[p] == TAB:
-        p += ONE
-    return p
-
-
-@kernel
-def decimal_to_float32(mantissa, exponent):
-    """`mantissa * 10**exponent` as (float32, kind): the float32 nearest to the nearest float64.
-
-    A mantissa below 2**53 and a power up to 10**22 are exact in float64, so one multiplication
-    or division rounds correctly (Clinger 1990, "How to read floating point numbers
-    accurately"). Otherwise the product is within 2**-50 of the true value: where both ends of
-    that interval round to one float32, so does the nearest float64. Where not, the number is
-    HARD and left to the caller.
-    """
-    if mantissa == np.uint64(0) or exponent < -80:
-        return np.float32(0.0), PLAIN
-    if exponent > 40:
-        return np.float32(np.inf), TOO_LARGE
-    if mantissa < np.uint64(1 << 53) and -22 <= exponent <= 22:
-        if exponent < 0:
-            return np.float32(np.float64(mantissa) / POWERS[TO_POWER - exponent]), PLAIN
-        return np.float32(np.float64(mantissa) * POWERS[TO_POWER + exponent]), PLAIN
-    value = np.float64(mantissa) * POWERS[TO_POWER + exponent]
-    low = np.float32(value * (1.0 - 2.0**-50))
-    high = np.float32(value * (1.0 + 2.0**-50))
-    if low != high:
-        return high, HARD
-    if high == np.inf:
-        return high, TOO_LARGE
-    return high, PLAIN
-
-
-@kernel
-def _parse_word(text, p, signed):
-    """nan, inf, infinity, and without a sign also null, na, in any case: (end, value, kind)."""
-    word = np.uint64(0)
-    letters = 0
-    while 97 <= (text[p] | 32) <= 122 and letters < 9:
-        word = (word << np.uint64(8)) | np.uint64(text[p] | 32)
-        letters += 1
-        p += ONE
-    if letters <= 8 and _ends_token(text[p]):
-        if word == np.uint64(0x6E616E):
-            return p, np.float32(np.nan), MISSING
-        if word == np.uint64(0x696E66) or word == np.uint64(0x696E66696E697479):
-            return p, np.float32(np.inf), INFINITE
-        if not signed and (word == np.uint64(0x6E756C6C) or word == np.uint64(0x6E61)):
-            return p, np.float32(np.nan), MISSING
-    return p, np.float32(0.0), MALFORMED
-
-
-@kernel
-def _parse_exponent(text, p):
-    """What follows an e, up to the end of the token: (end, power, kind)."""
-    negative = text[p] == MINUS
-    if negative or text[p] == PLUS:
-        p += ONE
-    first = p
-    power = 0
-    while np.int64(text[p]) ^ ZERO <= 9:
-        # No text is long enough for its digits to bring a larger power back into range.
-        if power < 1 << 50:
-            power = power * 10 + (np.int64(text[p]) ^ ZERO)
-        p += ONE
-    kind = PLAIN if p > first and _ends_token(text[p]) else MALFORMED
-    return p, -power if negative else power, kind
-
-
-@kernel
-def _parse_number(text, p):
-    """Any number: (end, value, kind). Digits past the 19th only move the exponent."""
-    negative = text[p] == MINUS
-    signed = negative or text[p] == PLUS
-    if signed:
-        p += ONE
-    first = p
-    mantissa = np.uint64(0)
-    n_kept = 0
-    exponent = 0
-    points = 0
-    while True:
-        digit = np.int64(text[p]) ^ ZERO
-        if digit <= 9:
-            if n_kept < 19:
-                mantissa = mantissa * np.uint64(10) + np.uint64(digit)
-                n_kept += mantissa > np.uint64(0)
-                exponent -= points
-            else:
-                exponent += 1 - points
-        elif text[p] == DOT and points == 0:
-            points = 1
-        else:
-            break
-        p += ONE
-    kind = PLAIN
-    value = np.float32(0.0)
-    if p == first:
-        p, value, kind = _parse_word(text, p, signed)
-        negative = negative and kind == INFINITE
-    elif np.int64(p - first) == points:
-        kind = MALFORMED
-    elif (text[p] | 32) == LETTER_E:
-        p, power, kind = _parse_exponent(text, p + ONE)
-        exponent += power
-    elif not _ends_token(text[p]):
-        kind = MALFORMED
-    if kind == PLAIN:
-        value, kind = decimal_to_float32(mantissa, exponent)
-    return p, -value if negative else value, kind
-
-
-@kernel
-def _note_hard(position, slot, hards, outcome):
-    """Leave a number to Python; past the end of the list only the count goes on."""
-    if outcome[HARDS] < len(hards):
-        hards[outcome[HARDS], 0] = np.int64(position)
-        hards[outcome[HARDS], 1] = slot
-    outcome[HARDS] += 1
-
-
-@kernel
-def _parse_plain(text, p, following, end_index, start, absent, matrix):
+def _parse_plain(text, p, following, end_index, start, absent, matrix, cells, at):
     """Features with plain numbers and indices that rise; stops in front of anything else.
 
     Plain is -12 or 0.25, with up to 18 digits. Feature `index` goes to `matrix[start + index]`,
-    and `absent` to the gaps before it. Gives (place, least index that may come next).
+    and `absent` to the gaps before it; or to cells, from `at` on. Gives (place, least index that
+    may come next, end of the cells).
 
     This is where the time goes, so it calls nothing that takes an array: Numba would count
     references. Digit by digit is as fast as eight digits at a time, which saves instructions
     but waits for a longer chain of them.
     """
-    gap = np.uint64(start + following)
+    if cells is None:
+        gap = np.uint64(start + following)
+    else:
+        columns, values, bits = cells.columns, cells.values, reinterpret(cells.values, np.int32)
     while True:
         token = p
         index = 0
@@ -226,7 +124,7 @@ def _parse_plain(text, p, following, end_index, start, absent, matrix):
             digit = np.uint64(text[p]) - np.uint64(ZERO)
         n_digits = np.int64(p - token)
         if text[p] != COLON or not following <= index < end_index or not 1 <= n_digits <= 18:
-            return token, following
+            return token, following, at
         p += ONE
         negative = text[p] == MINUS
         if negative:
@@ -251,46 +149,40 @@ def _parse_plain(text, p, following, end_index, start, absent, matrix):
             decimals = np.int64(p - first)
             n_digits += decimals
         if not 1 <= n_digits <= 18:
-            return token, following
-        slot = np.uint64(start + index)
-        while gap < slot:
-            matrix[gap] = absent
+            return token, following, at
+        if cells is None:
+            slot = np.uint64(start + index)
+            while gap < slot:
+                matrix[gap] = absent
+                gap += ONE
             gap += ONE
-        gap += ONE
         if n_digits <= 15:
             value = np.float32(mantissa / POWERS[np.uint64(TO_POWER + decimals)])
         else:
             value, kind = decimal_to_float32(np.uint64(mantissa), -decimals)
             if kind != PLAIN:
-                return token, following
-        matrix[slot] = -value if negative else value
+                return token, following, at
+        value = -value if negative else value
+        end = at
+        if cells is None:
+            matrix[slot] = value
+        else:
+            columns[at] = index
+            values[at] = value
+            end += bits[at] != cells.absent_bits
         if text[p] != BLANK and text[p] != TAB:
-            if _ends_token(text[p]):
-                return p, index + 1
-            return token, following
+            if ends_token(text[p]):
+                return p, index + 1, end
+            return token, following, at
         following = index + 1
+        at = end
         p += ONE
-
-
-@kernel
-def _parse_feature(text, p):
-    """Any one feature: (index or -1, place of its value, end, value, kind)."""
-    token = p
-    index = 0
-    while np.int64(text[p]) ^ ZERO <= 9:
-        if index < 1 << 50:
-            index = index * 10 + (np.int64(text[p]) ^ ZERO)
-        p += ONE
-    if text[p] != COLON or p == token:
-        return -1, token, token, np.float32(0.0), MALFORMED
-    end, value, kind = _parse_number(text, p + ONE)
-    return index, p + ONE, end, value, kind
 
 
 @kernel
 def _parse_rows(
     text, p, size, row, line, qid, qid_bytes, base, width, absent, first_row,
-    matrix, labels, comments,
+    matrix, cells, labels, comments,
 ):  # fmt: skip
     """The features of `row`, from `p`, and rows after it, as long as they are regular.
 
@@ -303,27 +195,38 @@ def _parse_rows(
     features = p
     following = base
     largest = base
+    at = np.int64(0)
+    if cells is not None:
+        at = cells.ends[row - first_row]
     while True:
         while text[p] == BLANK or text[p] == TAB:
             p += ONE
         start = row * width - base
-        p, following = _parse_plain(text, p, following, base + width, start, absent, matrix)
+        p, following, at = _parse_plain(
+            text, p, following, base + width, start, absent, matrix, cells, at
+        )
         if text[p] == BLANK or text[p] == TAB:
             continue
         gap = np.uint64(start + following)
-        if not _ends_token(text[p]):
-            index, _, p, value, kind = _parse_feature(text, p)
+        if not ends_token(text[p]):
+            index, _, p, value, kind = parse_feature(text, p)
             if kind < PLAIN or not following <= index < base + width:
                 return features, True, row, line, largest
-            while gap < np.uint64(start + index):
-                matrix[gap] = absent
-                gap += ONE
-            matrix[gap] = value
+            if cells is None:
+                while gap < np.uint64(start + index):
+                    matrix[gap] = absent
+                    gap += ONE
+                matrix[gap] = value
+            else:
+                at = put_cell(cells, at, index, value)
             following = index + 1
             continue
-        while gap < np.uint64(row * width + width):
-            matrix[gap] = absent
-            gap += ONE
+        if cells is None:
+            while gap < np.uint64(row * width + width):
+                matrix[gap] = absent
+                gap += ONE
+        else:
+            cells.ends[row - first_row + 1] = at
         largest = max(largest, following)
 
         first = p + ONE
@@ -376,10 +279,10 @@ def _parse_any_features(
     start -= base
     code = OK
     while code == OK:
-        p = _skip_blanks(text, p)
-        if _ends_token(text[p]):
+        p = skip_blanks(text, p)
+        if ends_token(text[p]):
             break
-        index, at_value, end, value, kind = _parse_feature(text, p)
+        index, at_value, end, value, kind = parse_feature(text, p)
         fits = base <= index < base + width
         if index < 0:
             code = BAD_FEATURE
@@ -398,7 +301,7 @@ def _parse_any_features(
                 code = BAD_VALUE if kind == MALFORMED else VALUE_RANGE
                 end = at_value
             elif kind == HARD:
-                _note_hard(at_value, start + index, hards, outcome)
+                note_hard(at_value, start + index, hards, outcome)
             if fits:
                 matrix[start + index] = value
             outcome[END_INDEX] = max(outcome[END_INDEX], index + 1)
@@ -422,7 +325,7 @@ def _parse_qid(text, p, row, line, runs, outcome):
         return p, OK
     start = p + np.uint64(4)
     end = start
-    while not _ends_token(text[end]):
+    while not ends_token(text[end]):
         end += ONE
     if end == start:
         return p, EMPTY_QID
@@ -447,19 +350,19 @@ def _parse_qid(text, p, row, line, runs, outcome):
 @kernel
 def _parse_header(text, p, row, line, labels, runs, hards, outcome):
     """The label and the query id of a row: (end, code)."""
-    end, value, kind = _parse_number(text, p)
+    end, value, kind = parse_number(text, p)
     if kind != PLAIN and kind != HARD:
         return p, LABEL_RANGE if kind == TOO_LARGE else BAD_LABEL
     if kind == HARD:
-        _note_hard(p, -1 - row, hards, outcome)
+        note_hard(p, -1 - row, hards, outcome)
     labels[row] = value
-    return _parse_qid(text, _skip_blanks(text, end), row, line, runs, outcome)
+    return _parse_qid(text, skip_blanks(text, end), row, line, runs, outcome)
 
 
 @kernel
 def parse_chunk(
     text, size, first_row, base, width, lowest, highest, absent,
-    matrix, labels, runs, comments, hards, outcome,
+    matrix, cells, labels, runs, comments, hards, outcome,
 ):  # fmt: skip
     """Parse the lines of a chunk into the rows from `first_row`; stop at the first error.
 
@@ -470,29 +373,31 @@ def parse_chunk(
     base, width, lowest, highest, absent
         IN: feature `index` goes to column `index - base` if that is below `width`; an index
         below `lowest` or above `highest` is an error; `absent` is the value of other columns.
-    matrix, labels
-        OUT: float32, `matrix` flat, row after row. Only this chunk's rows are written.
+    matrix, cells, labels
+        OUT: float32, `matrix` flat, row after row. Only this chunk's rows are written. With cells
+        there is no matrix, and without them None.
     runs
         OUT: for each run of rows with one query id: row, line in the chunk, and start and end
         of the id.
     comments
         OUT: start and end of each row's comment. Without rows: not wanted.
     hards
-        OUT: start of each number that is left to Python, and its slot in `matrix`, or -1 - row
-        for a label.
+        OUT: start of each number that is left to Python, and its slot in `matrix` (for cells, row
+        of the chunk * 2^32 + index), or -1 - row for a label.
     outcome
         IN: WITH_QID is 1 or 0 if rows must have or must not have a query id, -1 if the first
         row decides; ZERO_AT is -1; the others are 0. OUT: what was found.
     """
-    bits = reinterpret(matrix, np.int32)
+    if cells is None:
+        bits = reinterpret(matrix, np.int32)
     end = np.uint64(size)
     p = np.uint64(0)
     row = first_row
     line = 0
     while p < end:
-        p = _skip_blanks(text, p)
+        p = skip_blanks(text, p)
         code = OK
-        begun = not _ends_token(text[p])
+        begun = not ends_token(text[p])
         if begun:
             p, code = _parse_header(text, p, row, line, labels, runs, hards, outcome)
         if begun and code == OK:
@@ -503,14 +408,19 @@ def parse_chunk(
                 qid_bytes = runs[outcome[RUNS] - 1, 3] - np.int64(qid)
             p, begun, row, line, largest = _parse_rows(
                 text, p, end, row, line, qid, qid_bytes, base, width, absent, first_row,
-                matrix, labels, comments,
+                matrix, cells, labels, comments,
             )  # fmt: skip
             outcome[END_INDEX] = max(outcome[END_INDEX], largest)
             if not begun:
                 continue
-            p, code = _parse_any_features(
-                text, p, row, base, width, lowest, highest, absent, matrix, bits, hards, outcome
-            )
+            if cells is None:
+                p, code = _parse_any_features(
+                    text, p, row, base, width, lowest, highest, absent, matrix, bits, hards, outcome
+                )
+            else:
+                p, code = parse_any_cells(
+                    text, p, row - first_row, base, lowest, highest, cells, hards, outcome
+                )
         if code == OK and text[p] == RETURN and text[p + ONE] != NEWLINE:
             code = STRAY_RETURN
         if code != OK:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.sparse_features import Features, with_columns
 from rankgrove.errors import DataError
 
 if TYPE_CHECKING:
@@ -120,24 +121,24 @@ def _places_of_levels(levels: Levels) -> dict[Level, int]:
 
 
 def features_by(
-    features: NDArray[np.float32],
+    features: Features,
     levels: Mapping[int, Levels],
     wanted: Mapping[int, Levels],
     names: Sequence[str],
-) -> NDArray[np.float32]:
+) -> Features:
     """A matrix of features by the levels that are wanted, of each feature by its number.
 
     The matrix itself where they are its own, a copy otherwise.
     """
     if levels == wanted:
         return features
-    out = features.copy()
+    columns = {}
     for feature in sorted({*levels, *wanted}):
         values: Any = features[:, feature]
         if feature in levels:
             values = CodedColumn(values, levels[feature])
-        out[:, feature] = numbers_by(values, wanted.get(feature), names[feature])
-    return out
+        columns[feature] = numbers_by(values, wanted.get(feature), names[feature])
+    return with_columns(features, columns)
 
 
 def named_categories(

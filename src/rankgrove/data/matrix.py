@@ -29,6 +29,7 @@ from rankgrove.data.frames import as_narwhals
 from rankgrove.data.levels import Levels, features_by, numbers_by
 from rankgrove.data.queries import SplitQueries
 from rankgrove.data.small_frames import features_of_small_frame
+from rankgrove.data.sparse_features import Features, SparseFeatures
 from rankgrove.errors import DataError, ParameterError, refusal, refuse_repeats
 
 # A data frame may bring its queries along in a column of this name.
@@ -37,18 +38,25 @@ _QID = "qid"
 
 def features_of(
     data: Any, names: Sequence[str], levels: Mapping[int, Levels] | None = None
-) -> NDArray[np.float32]:
+) -> Features:
     """The features of these names, in this order: float32, row-major, not copied if they are so.
+
+    Those that come sparse may stay so.
 
     Data frames and dicts go by name, arrays by position, and a Dataset by position with names
     that must not contradict. `levels` are those of features that are categories, by number: a
     value is its place among them, and missing if it has none.
     """
+    matrix: Features
     if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.ndim == 2:
         matrix = np.ascontiguousarray(data)
+    elif isinstance(data, SparseFeatures):
+        matrix = data
     elif isinstance(data, Documents):
         data = with_features(data, "features")
-        matrix = np.ascontiguousarray(data.features, dtype=np.float32)
+        matrix = data.features
+        if not isinstance(matrix, SparseFeatures):
+            matrix = np.ascontiguousarray(matrix, dtype=np.float32)
     elif are_dicts(data):
         return features_of_dicts(data, names, levels)
     elif isinstance(data, (np.ndarray, list, tuple)) or hasattr(data, "tocsr"):
@@ -91,7 +99,7 @@ def base_of(
     return base
 
 
-def _check_width(matrix: NDArray[np.float32], names: Sequence[str]) -> None:
+def _check_width(matrix: Features, names: Sequence[str]) -> None:
     if matrix.shape[1] != len(names):
         raise DataError(
             f"data must have the {len(names)} features of the model. Got "
@@ -114,9 +122,7 @@ def check_names(names: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     )
 
 
-def _from_frame_or_array(
-    data: Any, names: Sequence[str], levels: Mapping[int, Levels]
-) -> NDArray[np.float32]:
+def _from_frame_or_array(data: Any, names: Sequence[str], levels: Mapping[int, Levels]) -> Features:
     try:
         table = as_narwhals(data)
     except ParameterError:

@@ -46,7 +46,7 @@ class GrowingRows:
     def reserve(self, n_rows: int, expected: int = 0) -> None:
         """Make room for `n_rows`, and ahead for `expected` in all or for an eighth more."""
         # The expectation is only that: it counts as too much when it is so by far.
-        self._check_memory(max(n_rows, expected // 2), self.width)
+        check_dense_memory(self.name, max(n_rows, expected // 2), self.width)
         most = physical_memory() // (4 * max(1, self.width))
         ahead = min(most, expected or n_rows + n_rows // 8)
         self._resize(max(n_rows, ahead), self.width)
@@ -55,11 +55,29 @@ class GrowingRows:
         """Give the rows `width` columns or more, up to `widest`, moved up by `shift`."""
         if n_rows * self.width > _SMALL:
             width = max(width, min(widest, self.width + self.width // 8))
-        self._check_memory(n_rows, width)
+        check_dense_memory(self.name, n_rows, width)
         if len(self.labels):
             self._resize(len(self.labels), width)
             widen_rows(self.matrix, n_rows, self.width, width, shift, self.absent)
         self.width = width
+
+    def drop_matrix(self) -> None:
+        """Keep labels only, and make room for no features from now on."""
+        self.matrix, self.width = np.empty(0, dtype=np.float32), 0
+
+    def compress(
+        self, n_rows: int, base: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        """What rows have that is not absent: indices from a base on, values, how many in each row.
+
+        The matrix is let go.
+        """
+        matrix = self.matrix[: n_rows * self.width].reshape(n_rows, self.width)
+        stored = matrix.view(np.uint32) != self.absent.view(np.uint32)
+        columns = np.nonzero(stored)[1].astype(np.int32) + np.int32(base)
+        compressed = columns, matrix[stored], np.count_nonzero(stored, axis=1)
+        self.drop_matrix()
+        return compressed
 
     def _resize(self, capacity: int, width: int) -> None:
         try:
@@ -71,19 +89,7 @@ class GrowingRows:
                 self.matrix.resize(capacity * width, refcheck=False)
                 self.labels.resize(capacity, refcheck=False)
         except MemoryError:
-            raise self._too_large(capacity, width) from None
-
-    def _check_memory(self, n_rows: int, width: int) -> None:
-        if 4 * n_rows * width > physical_memory():
-            raise self._too_large(n_rows, width)
-
-    def _too_large(self, n_rows: int, width: int) -> DataError:
-        return DataError(
-            f"{self.name}: the features must fit into memory as a dense float32 matrix. Got "
-            f"{n_rows} rows and {width} features, {4e-9 * n_rows * width:.3g} GB, with "
-            f"{physical_memory() / 1e9:.3g} GB of memory. Check the largest feature index, or "
-            f"read the file in blocks, with 'rankgrove bin'."
-        )
+            raise _too_large(self.name, capacity, width) from None
 
     def finish(self, n_rows: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The features, one row per document, and the labels, cut to size."""
@@ -92,6 +98,31 @@ class GrowingRows:
         self.matrix.resize((n_rows, width), refcheck=False)
         self.labels.resize(n_rows, refcheck=False)
         return self.matrix, self.labels
+
+
+def check_dense_memory(name: str, n_rows: int, width: int) -> None:
+    """Refuse a dense matrix that no memory could hold."""
+    if 4 * n_rows * width > physical_memory():
+        raise _too_large(name, n_rows, width)
+
+
+def check_sparse_memory(name: str, n_rows: int, n_stored: int) -> None:
+    """Refuse sparse rows that no memory could hold."""
+    if 8 * n_stored > physical_memory():
+        raise DataError(
+            f"{name}: the features must fit into memory. Got {n_stored} values in {n_rows} rows, "
+            f"{8e-9 * n_stored:.3g} GB, with {physical_memory() / 1e9:.3g} GB of memory. Read the "
+            f"file in blocks, with 'rankgrove bin'."
+        )
+
+
+def _too_large(name: str, n_rows: int, width: int) -> DataError:
+    return DataError(
+        f"{name}: the features must fit into memory as a dense float32 matrix. Got "
+        f"{n_rows} rows and {width} features, {4e-9 * n_rows * width:.3g} GB, with "
+        f"{physical_memory() / 1e9:.3g} GB of memory. Check the largest feature index, or "
+        f"read the file in blocks, with 'rankgrove bin'."
+    )
 
 
 def physical_memory() -> int:

@@ -420,7 +420,7 @@ class RowArrays:
 
     def take(self, rows: Whole, run_numbers: Whole) -> dict[str, NDArray[Any]]:
         """Copies of some rows and the weights of their runs, for a message."""
-        taken = {name: array[rows] for name, array in self.arrays.items()}
+        taken = {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
         if self.run_weights is not None:
             taken["run_weights"] = self.run_weights[run_numbers]
         return taken

@@ -50,10 +50,13 @@ class _Mirror:
         return [message, message]
 
 
-def train_a_little(parameters: Parameters, n_workers: int) -> None:
+def train_a_little(parameters: Parameters, n_workers: int, *, sparse: bool = False) -> None:
     """Have two trees grown on a few rows by the kernels that these parameters need."""
     # So many features and values that workers share histograms and compare cuts.
-    features = np.random.default_rng(0).random((512, 80)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    features = rng.random((512, 80)).astype(np.float32)
+    if sparse:
+        features[rng.random(features.shape) < 0.9] = 0
     features[:, 0] = np.arange(512) % 9
     data = Dataset.from_arrays(features, np.arange(512) % 2, group=[32] * 16)
     if n_workers > 1:

@@ -294,7 +294,9 @@ class _Task:
             estimator.fit(train, **options, callbacks=[stop])
             found = estimator.predict(test)
         else:
-            rows, held_out = (with_numbers(part, "estimators").features for part in (train, test))
+            rows, held_out = (
+                np.asarray(with_numbers(part, "estimators").features) for part in (train, test)
+            )
             estimator.fit(rows, train.labels, **_queries_of(estimator, train), **options)
             found = _predict(estimator, held_out)
         scores = np.asarray(found, dtype=np.float64)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset, as_floats
 from rankgrove.data.matrix import features_of
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, is_number, refusal, whole_number
 from rankgrove.experiments.checks import check_dataset, check_share
 from rankgrove.experiments.combine.curve import Curve
@@ -342,9 +343,7 @@ class _TreeLines(_Lines):
         return out
 
 
-def _leaves_of(
-    ensemble: Ensemble, encoded: NDArray[np.float32], n_jobs: int | None
-) -> NDArray[np.uint16]:
+def _leaves_of(ensemble: Ensemble, encoded: Features, n_jobs: int | None) -> NDArray[np.uint16]:
     """The leaf of each document in each tree, a row per tree: each tree scores by leaf numbers."""
     leaves = np.empty((ensemble.n_trees, len(encoded)), np.uint16)
     for number in range(ensemble.n_trees):

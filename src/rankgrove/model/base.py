@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.levels import value_of
 from rankgrove.data.matrix import base_of, features_of
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, ParameterError, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import measure_dataset
@@ -35,7 +36,6 @@ from rankgrove.model.schema import Schema
 from rankgrove.model.scorer import Scorer
 
 Floats = NDArray[np.float64]
-Features = NDArray[np.float32]
 
 
 class ScoringModel(ABC):
@@ -223,6 +223,7 @@ class ScoringModel(ABC):
         seed = whole_number("seed", seed, 0)
         chosen = parse_metric(metric)
         features, base = self._inputs(data, base_scores)
+        features = np.asarray(features)
 
         def measure(shuffled: Features) -> float:
             scores = self._score(shuffled, base, None, n_jobs)
@@ -297,7 +298,7 @@ class ScoringModel(ABC):
         features, base = self._inputs(data, base_scores)
         last = len(features) - 1
         rows = [whole_number("row a", a, 0, last), whole_number("row b", b, 0, last)]
-        values: NDArray[Any] = features[rows]
+        values: NDArray[Any] = np.asarray(features[rows])
         starts = None if base is None else base[rows]
         scores = self._score(values, starts, None, 1)
         parts = self._contributions(values, starts, 1)[:, :-1]

@@ -20,8 +20,9 @@ import numpy as np
 
 from rankgrove._version import __version__
 from rankgrove.data.dataset import default_feature_names
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, ParameterError, refusal
-from rankgrove.model.base import Features, Floats, ScoringModel, model_class
+from rankgrove.model.base import Floats, ScoringModel, model_class
 from rankgrove.model.files import (
     AGAIN,
     COMBINED,

@@ -14,9 +14,10 @@ from rankgrove._jit import as_input
 from rankgrove._version import __version__
 from rankgrove.data.levels import named_categories
 from rankgrove.data.matrix import base_of, check_names
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model import explain
-from rankgrove.model.base import Features, Floats, ScoringModel
+from rankgrove.model.base import Floats, ScoringModel
 from rankgrove.model.files import AGAIN, TREES, Arrays, History, describe, described, refuse
 from rankgrove.model.importance import tree_importance
 from rankgrove.model.schema import Schema

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankgrove.data.documents import Documents
 from rankgrove.data.levels import Levels, join_levels, named_categories
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, is_whole_number, refuse_repeats
 from rankgrove.trees.binning import CategoryCodes, with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
@@ -103,7 +103,7 @@ class Schema:
                 f"Got none for {self.feature_names[strays[0]]!r}."
             )
 
-    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    def encode(self, features: Features) -> Features:
         """The matrix as the trees take it: categories as codes, an unknown one as NaN.
 
         The matrix itself where no feature is categorical, a copy otherwise.

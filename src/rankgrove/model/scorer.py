@@ -91,6 +91,8 @@ def _as_row(document: Any) -> Any:
     """Its features as `predict` takes those of several."""
     if isinstance(document, (list, tuple, Mapping)):
         return [document]
+    if hasattr(document, "tocsr"):
+        return document.reshape(1, -1)
     # A row of a pandas frame goes by name.
     by_name = hasattr(document, "to_dict")
     return [document.to_dict()] if by_name else np.asarray(document)[np.newaxis]

@@ -149,19 +149,22 @@ def peer_data(tool: str, data: Dataset, settings: Mapping[str, Any], **more: Any
     module = import_peer(tool)
     by_document = None if data.weights is None else np.repeat(data.weights, data.group)
     threads = settings.get(PEERS[tool].threads)
+    # (Benchmarks hand scipy.sparse on as it is.)
+    features: Any = data.features
+    features = features if hasattr(features, "tocsr") else np.asarray(features)
     if tool == "lightgbm":
         return module.Dataset(
-            data.features, data.labels, group=data.group, weight=by_document,
+            features, data.labels, group=data.group, weight=by_document,
             params=dict(settings), **more,
         )  # fmt: skip
     if tool == "xgboost":
         return module.DMatrix(
-            data.features, data.labels, group=data.group, weight=data.weights, nthread=threads,
+            features, data.labels, group=data.group, weight=data.weights, nthread=threads,
             **more,
         )  # fmt: skip
     query = np.repeat(np.arange(data.n_queries), data.group)
     return module.Pool(
-        data.features, data.labels, group_id=query, group_weight=by_document,
+        features, data.labels, group_id=query, group_weight=by_document,
         thread_count=-1 if threads is None else threads, **more,
     )  # fmt: skip
 
@@ -231,7 +234,9 @@ def _fit_lightgbm(
     return Fitted(
         booster, kept,
         lambda data: np.asarray(
-            booster.predict(data.features, num_iteration=kept, num_threads=threads), float
+            booster.predict(
+                np.asarray(data.features), num_iteration=kept, num_threads=threads
+            ), float
         ),
     )  # fmt: skip
 
@@ -257,7 +262,7 @@ def _fit_xgboost(
     kept = booster.best_iteration + 1 if watch else booster.num_boosted_rounds()
 
     def predict(data: Dataset) -> Floats:
-        rows = xgboost.DMatrix(data.features, nthread=settings.get("nthread"))
+        rows = xgboost.DMatrix(np.asarray(data.features), nthread=settings.get("nthread"))
         return np.asarray(
             booster.predict(rows, output_margin=True, iteration_range=(0, kept)), float
         )
@@ -304,7 +309,9 @@ def _fit_catboost(
     return Fitted(
         model, model.tree_count_,
         lambda data: np.asarray(
-            model.predict(data.features, prediction_type="RawFormulaVal", thread_count=threads),
+            model.predict(
+                np.asarray(data.features), prediction_type="RawFormulaVal", thread_count=threads
+            ),
             float,
         ),
     )  # fmt: skip

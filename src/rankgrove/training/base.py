@@ -61,7 +61,7 @@ def _with_scores(function: Callable[[Any], Any], data: Documents) -> Documents:
     """The data with what a function gives for their features as base scores."""
     if data.base_scores is not None:
         raise DataError("base scores must come from the data or from base_model. Got both.")
-    features = with_numbers(data, "a base model that is a function").features
+    features = np.asarray(with_numbers(data, "a base model that is a function").features)
     # A worker may have no row, of which no function needs to know.
     result = function(features) if data.n_documents else np.empty(0)
     try:

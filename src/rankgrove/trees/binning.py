@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove._jit.peers import ALONE, Peers
 from rankgrove.data.shard import Shard
+from rankgrove.data.sparse_features import Features, with_columns
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.trees.sparse import OtherCodes, common_codes, others_of, spread
+from rankgrove.trees.sparse import OtherCodes, common_codes, others_of, spread_columns
 from rankgrove.trees.summary import Summary, most_frequent, sampled_rows
 
 BLOCK = 16
@@ -55,64 +56,45 @@ def _midpoint(low, high):
 
 
 @kernel
-def _count_distinct(values):
-    distinct = 1 if len(values) else 0
-    for i in range(1, len(values)):
-        distinct += values[i] != values[i - 1]
-    return distinct
+def find_edges(values, counts, max_bins, edges):
+    """Cut values into at most `max_bins` bins; write the edges, return their number.
 
-
-@kernel
-def find_edges(values, max_bins, edges):
-    """Cut sorted values into at most `max_bins` bins; write the edges, return their number.
-
-    With few distinct values each has its bin. Otherwise a value that is as frequent as a bin
-    should be gets a bin of its own, and the others share what is left about equally, as in
-    LightGBM.
+    The values are distinct and rise; `counts` has how often each is there. Few of them have a bin
+    each. Otherwise a value that is as frequent as a bin should be gets a bin of its own, and the
+    others share what is left about equally, as in LightGBM.
     """
-    n = len(values)
-    if _count_distinct(values) <= max_bins:
-        found = 0
-        for i in range(1, n):
-            if values[i] != values[i - 1]:
-                edges[found] = _midpoint(values[i - 1], values[i])
-                found += 1
-        return found
+    n_values = len(values)
+    if n_values <= max_bins:
+        for i in range(1, n_values):
+            edges[i - 1] = _midpoint(values[i - 1], values[i])
+        return max(n_values - 1, 0)
+    n = np.int64(0)
+    for i in range(n_values):
+        n += counts[i]
     frequent = n / max_bins
     rest = n
     bins = max_bins
-    start = 0
-    for i in range(1, n + 1):
-        if i == n or values[i] != values[start]:
-            if i - start >= frequent:
-                rest -= i - start
-                bins -= 1
-            start = i
+    for i in range(n_values):
+        if counts[i] >= frequent:
+            rest -= counts[i]
+            bins -= 1
     share = rest / max(bins, 1)
     found = 0
     filled = 0
-    start = 0
-    while start < n and found < max_bins - 1:
-        end = start + 1
-        while end < n and values[end] == values[start]:
-            end += 1
-        if end == n:
+    for i in range(n_values - 1):
+        if found == max_bins - 1:
             break
-        following = end + 1
-        while following < n and values[following] == values[end] and following - end < frequent:
-            following += 1
-        alone = end - start >= frequent
-        filled += end - start
+        alone = counts[i] >= frequent
+        filled += counts[i]
         if not alone:
-            rest -= end - start
-        if alone or filled >= share or following - end >= frequent:
-            edges[found] = _midpoint(values[end - 1], values[end])
+            rest -= counts[i]
+        if alone or filled >= share or counts[i + 1] >= frequent:
+            edges[found] = _midpoint(values[i], values[i + 1])
             found += 1
             filled = 0
             if not alone:
                 bins -= 1
                 share = rest / max(bins, 1)
-        start = end
     return found
 
 
@@ -172,7 +154,7 @@ class Bins:
 
     @classmethod
     def fit(
-        cls, features: NDArray[np.float32], max_bins: int = MAX_BINS, *,
+        cls, features: Features, max_bins: int = MAX_BINS, *,
         categorical: Iterable[int] = (), seed: int = 0, n_jobs: int | None = None,
         shard: Shard | None = None,
     ) -> Bins:  # fmt: skip
@@ -202,12 +184,12 @@ class Bins:
         edges = np.full((n_features, MAX_BINS), np.inf, dtype=np.float32)
         n_bins = np.ones(n_features, dtype=np.int64)
 
+        columns = summary.sample_columns()
+
         def task(chunk: int) -> None:
             first = chunk * BLOCK
-            sample = summary.sorted_sample(first, first + BLOCK)
-            for feature, values in enumerate(sample, start=first):
-                seen = values[: len(values) - int(np.isnan(values).sum())]
-                n_bins[feature] = 1 + find_edges(seen, int(max_bins), edges[feature])
+            for feature, counted in enumerate(columns.count(first, first + BLOCK), start=first):
+                n_bins[feature] = 1 + find_edges(*counted, int(max_bins), edges[feature])
 
         run_chunks(task, -(-n_features // BLOCK), n_jobs)
         kinds = np.where(summary.missing, WITH_MISSING, PLAIN).astype(np.int64)
@@ -239,20 +221,58 @@ class CategoryCodes:
         return np.where(self._known[places] == values, self._codes[places], -1)
 
 
-def with_category_codes(
-    features: NDArray[np.float32], categories: Mapping[int, CategoryCodes]
-) -> NDArray[np.float32]:
+def with_category_codes(features: Features, categories: Mapping[int, CategoryCodes]) -> Features:
     """The features with the codes of categories in place of their values, NaN for unknown ones.
 
     The matrix itself where no feature is categorical, a copy otherwise.
     """
     if not categories:
         return features
-    out = features.copy()
+    columns = {}
     for feature, codes_of in categories.items():
         codes = codes_of(features[:, feature])
-        out[:, feature] = np.where(codes < 0, np.float32(np.nan), codes)
-    return out
+        columns[feature] = np.where(codes < 0, np.nan, codes).astype(np.float32)
+    return with_columns(features, columns)
+
+
+class SparseLayout(NamedTuple):
+    """Which features have all of their codes kept and which only others than the common one.
+
+    Attributes
+    ----------
+    dense, sparse
+        Features of both kinds, in the order of their places.
+    common
+        The common code of each sparse feature.
+    """
+
+    dense: NDArray[np.int64]
+    sparse: NDArray[np.int64]
+    common: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, common: NDArray[np.int64], share: NDArray[np.float64], features: NDArray[np.int64]
+    ) -> SparseLayout | None:
+        """By the common code of each place, its share and its feature; None if few are sparse."""
+        placed = features >= 0
+        is_sparse = (share >= LEAST_COMMON) & placed
+        least = max(FEWEST_SPARSE, LEAST_SPARSE * np.count_nonzero(placed))
+        if np.count_nonzero(is_sparse) < least:
+            return None
+        return cls(features[placed & ~is_sparse], features[is_sparse], common[is_sparse])
+
+    @property
+    def width(self) -> int:
+        """The bytes of the codes of a row that are all kept."""
+        return padded_width(len(self.dense))
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """The feature of each place, -1 where the last dense block has none."""
+        order = np.full(self.width + len(self.sparse), -1, dtype=np.int64)
+        order[: len(self.dense)], order[self.width :] = self.dense, self.sparse
+        return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,6 +296,8 @@ class BinnedMatrix:
     others
         Of features that have one code in most rows, the other codes: these features have the last
         blocks, and no place in `codes`. None without any.
+    n_pairs
+        How many of the last blocks of `codes` stand for two each: see `pairs.py`.
     """
 
     codes: NDArray[np.uint8]
@@ -285,6 +307,7 @@ class BinnedMatrix:
     block_bins: NDArray[np.int64]
     block_kinds: NDArray[np.int64]
     others: OtherCodes | None = None
+    n_pairs: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -294,16 +317,27 @@ class BinnedMatrix:
     def n_blocks(self) -> int:
         return len(self.block_bins)
 
+    @property
+    def has_all_codes(self) -> bool:
+        """Whether each place is a column of `codes`."""
+        return self.others is None and not self.n_pairs
+
     @classmethod
     def of(
-        cls, codes: NDArray[np.uint8], bins: Bins, by_feature: NDArray[np.uint8] | None = None
+        cls,
+        codes: NDArray[np.uint8],
+        bins: Bins,
+        by_feature: NDArray[np.uint8] | None = None,
+        order: NDArray[np.int64] | None = None,
+        others: OtherCodes | None = None,
     ) -> BinnedMatrix:
-        """The matrix of codes by these bins, transposed or not."""
+        """The matrix of codes by these bins, transposed or not, in the order of bins or another."""
         none = np.empty((0, len(codes)), dtype=np.uint8)
         return cls(
             codes=as_input(codes, np.uint8),
             by_feature=as_input(none if by_feature is None else by_feature, np.uint8),
-            **_places_of(bins.order, bins),
+            **_places_of(bins.order if order is None else order, bins),
+            others=others,
         )
 
     def with_sparse(
@@ -315,46 +349,42 @@ class BinnedMatrix:
         """
         if self.others is not None:
             return self
-        common, share = common_codes(self.codes, peers)
-        is_sparse = (share >= LEAST_COMMON) & (self.features >= 0)
-        n_sparse, n_features = np.count_nonzero(is_sparse), len(bins.n_bins)
-        if n_sparse < max(FEWEST_SPARSE, LEAST_SPARSE * n_features):
+        layout = SparseLayout.of(*common_codes(self.codes, peers), self.features)
+        if layout is None:
             return self
-        dense, sparse = np.flatnonzero(~is_sparse & (self.features >= 0)), np.flatnonzero(is_sparse)
-        width = padded_width(len(dense))
-        others = others_of(self.codes, sparse, common[sparse], width // BLOCK, n_jobs)
-        order = np.full(width + len(sparse), -1, dtype=np.int64)
-        order[: len(dense)], order[width:] = self.features[dense], self.features[sparse]
+        dense, sparse = self.slots[layout.dense], self.slots[layout.sparse]
+        width = layout.width
+        others = others_of(self.codes, sparse, layout.common, width // BLOCK, n_jobs)
         codes = np.zeros((self.n_rows, width), dtype=np.uint8)
         codes[:, : len(dense)] = self.codes[:, dense]
-        by_feature = self.by_feature
-        if len(by_feature):
+        by_feature = None
+        if len(self.by_feature):
             by_feature = np.zeros((width, self.n_rows), dtype=np.uint8)
             by_feature[: len(dense)] = self.by_feature[dense]
-        return BinnedMatrix(
-            codes=as_input(codes, np.uint8),
-            by_feature=as_input(by_feature, np.uint8),
-            **_places_of(order, bins),
-            others=others,
-        )
+        return BinnedMatrix.of(codes, bins, by_feature, layout.order, others)
 
-    def codes_of_rows(self, first: int, last: int) -> NDArray[np.uint8]:
-        """The codes of some rows at all places."""
-        if self.others is None:
-            return self.codes[first:last]
-        codes = np.empty((last - first, len(self.features)), dtype=np.uint8)
-        width = self.codes.shape[1]
-        codes[:, :width] = self.codes[first:last]
-        spread(self.others, first, last, codes[:, width:])
-        return as_input(codes, np.uint8)
+    def codes_at(self, places: NDArray[np.int64], first: int, last: int) -> NDArray[np.uint8]:
+        """The codes of some rows at some places."""
+        n_plain = self.codes.shape[1] - BLOCK * self.n_pairs
+        width = n_plain + 2 * BLOCK * self.n_pairs
+        is_plain, is_paired = places < n_plain, (places >= n_plain) & (places < width)
+        codes = np.empty((last - first, len(places)), dtype=np.uint8)
+        codes[:, is_plain] = self.codes[first:last, places[is_plain]]
+        if self.n_pairs:
+            blocks, columns = np.divmod(places[is_paired] - n_plain, BLOCK)
+            shared = self.codes[first:last, n_plain + blocks // 2 * BLOCK + columns]
+            codes[:, is_paired] = np.where(blocks % 2, shared & 15, shared >> 4)
+        if self.others is not None:
+            spread_columns(self.others, as_input(places - width, np.int64), first, last, codes)
+        return codes
 
     def all_codes(self, bins: Bins) -> NDArray[np.uint8]:
         """The codes of all rows as `encode` gives them."""
-        if self.others is None:
+        if self.has_all_codes:
             return self.codes
         order = bins.order
         codes = np.zeros((self.n_rows, padded_width(len(order))), dtype=np.uint8)
-        codes[:, : len(order)] = self.codes_of_rows(0, self.n_rows)[:, self.slots[order]]
+        codes[:, : len(order)] = self.codes_at(self.slots[order], 0, self.n_rows)
         return codes
 
     def with_columns(self, n_jobs: int | None = None) -> BinnedMatrix:

@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel, run_chunks
+from rankgrove.data.sparse_features import Features
+from rankgrove.trees.coding import BLOCK, Coding, encode_block
 from rankgrove.trees.ensemble import Ensemble
-from rankgrove.trees.predict import BLOCK, Coding, encode_block
 
 # Documents that pass through a tree together: what they need fits into the second-level cache.
 _LANES = 64
@@ -286,11 +287,10 @@ class Explainer:
             as_input(product, np.float64), as_input(n_points, np.int64), *_quadratures(n_points),
         )  # fmt: skip
 
-    def contributions(
-        self, features: NDArray[np.float32], n_jobs: int | None = None
-    ) -> NDArray[np.float64]:
+    def contributions(self, features: Features, n_jobs: int | None = None) -> NDArray[np.float64]:
         """What each feature adds to each document's score; see the function of this name."""
-        values = self._coding.check(features)
+        self._coding.check(features)
+        values = as_input(features, np.float32)
         n_rows, n_features = values.shape
         result = np.zeros((n_rows, n_features + 1))
         result[:, -1] = self._expected
@@ -319,7 +319,7 @@ def _quadratures(n_points: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDAr
 
 
 def contributions(
-    ensemble: Ensemble, features: NDArray[np.float32], n_jobs: int | None = None
+    ensemble: Ensemble, features: Features, n_jobs: int | None = None
 ) -> NDArray[np.float64]:
     """What each feature adds to each document's score, and in the last column what all start from.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,11 +16,11 @@ from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.exchange import Exchange
 from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
+from rankgrove.trees.partition import make_parts
 from rankgrove.trees.search import N_RULES, Layout
 from rankgrove.trees.team import (
     BIN,
     COUNT,
-    DEPTH,
     DONE,
     END,
     GAIN,
@@ -96,6 +97,11 @@ class GrownTree:
     def n_leaves(self) -> int:
         return len(self.start)
 
+    @cached_property
+    def parts(self) -> NDArray[np.int64]:
+        """The rows of leaves in parts (leaf, start, end)."""
+        return make_parts(self.start, self.end)
+
 
 class Grower:
     """Grows trees on one binned matrix, with memory that it keeps from tree to tree.
@@ -146,6 +152,7 @@ class Grower:
             kinds=as_input(bins.kinds, np.int64),
             n_bins=as_input(bins.n_bins, np.int64),
             signs=as_input(signs, np.float64),
+            n_pairs=matrix.n_pairs,
         )
         self._settings = Settings(
             has_monotone=bool(np.any(signs)),
@@ -162,6 +169,7 @@ class Grower:
             by_level = options.grower == "oblivious"
             self._exchange = Exchange(peers, self._layout, options.max_leaves, by_level)
         self._state = self._allocate()
+        self._all_free = np.arange(len(self._state.free))[::-1].copy()
 
     def _allocate(self) -> Growing:
         """All arrays, but those that every tree brings."""
@@ -186,7 +194,7 @@ class Grower:
             rules=as_input([], np.float64),
             # Without a copy by feature, columns are read where they stand.
             columns=as_input(matrix.by_feature, np.uint8)
-            if len(matrix.by_feature)
+            if len(matrix.by_feature) or not n_words
             else matrix.codes.T,
             words=as_input(matrix.codes.view(np.uint64).reshape(-1), np.uint64),
             histograms=np.empty((n_histograms, *block), dtype=np.int64),
@@ -203,7 +211,7 @@ class Grower:
             block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
             codes=np.empty((n_jobs, TILE_ROWS, n_words + 1), dtype=np.uint64),
-            scratch=np.empty((n_jobs, 256, 16), dtype=np.int64),
+            scratch=np.empty((n_jobs, max(matrix.n_pairs, 1), 256, 16), dtype=np.int64),
             scan_rules=np.empty((n_jobs, N_RULES)),
             scan_gains=np.empty((n_jobs, 16)),
             scan_ints=np.empty((n_jobs, 3, 16), dtype=np.int64),
@@ -257,9 +265,10 @@ class Grower:
             rules=self._rules_in(units[1], more_l2, category_unit, noise[0] / math.sqrt(gain_unit)),
         )
         root = state.nodes[0]
-        state.free[:] = np.arange(len(state.free))[::-1]
-        root[[START, END, COUNT]] = 0, len(rows), len(rows)
-        root[[DEPTH, SLOT, PLACE, LEFT]] = 0, state.free[-1], -1, 0
+        state.free[:] = self._all_free
+        root[:] = 0
+        root[END] = root[COUNT] = len(rows)
+        root[SLOT], root[PLACE] = state.free[-1], -1
         whole = len(rows) == len(packed)
         root[TOTAL] = packed.sum() if whole else packed[rows].sum()
         state.node_floats[0] = 0.0, -np.inf, np.inf

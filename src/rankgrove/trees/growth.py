@@ -148,10 +148,14 @@ def _sum_part(g, layout, others, rows, worker):
         for block in range(len(layout.block_bins)):
             clear(flattened(histograms[block]), layout.block_bins[block] * 16)
     if others is None:
-        sum_rows(g.words, g.packed, rows, layout.features, histograms, g.codes[worker])
+        sum_rows(
+            g.words, g.packed, rows, layout.features, layout.n_pairs, histograms, g.codes[worker],
+            g.scratch[worker]
+        )  # fmt: skip
     else:
         n, features = others.first_block, layout.features[: others.first_block * 16]
-        sum_rows(g.words, g.packed, rows, features, histograms[:n], g.codes[worker])
+        shared = g.scratch[worker]
+        sum_rows(g.words, g.packed, rows, features, 0, histograms[:n], g.codes[worker], shared)
         sum_cells(others, g.packed, rows, flattened(histograms))
 
 
@@ -167,10 +171,10 @@ def _divide(g, others, place, table, start, end):
 def _sum_block(g, layout, others, packed, rows, block, flat):
     """Add rows to the flat histogram of a block, but for codes that are not kept."""
     if others is None:
-        sum_block(g.words, packed, rows, block, layout.features, flat)
+        sum_block(g.words, packed, rows, block, layout.features, layout.n_pairs, flat)
     elif block < others.first_block:
         features = layout.features[: others.first_block * 16]
-        sum_block(g.words, packed, rows, block, features, flat)
+        sum_block(g.words, packed, rows, block, features, 0, flat)
     else:
         sum_cells_of_block(others, packed, rows, block, flat)
 
@@ -270,7 +274,7 @@ def _do_block(g, layout, others, settings, recount, block, worker, pending):
             continue
         clock = cycles()
         slot = g.nodes[at, SLOT]
-        histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
+        histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
         if pending is None:
             if slot < 0 or (side == 0 and not recount):
                 _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
@@ -311,7 +315,7 @@ def _do_sums(g, layout, others, step, block, worker, pending):
             _finish_block(g, layout, others, at, True, block, histogram)
     else:
         slot = g.nodes[at, SLOT]
-        histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
+        histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
         _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
         _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
         sibling = g.nodes[team[OTHER], SLOT]
@@ -343,7 +347,7 @@ def _do_level(g, layout, others, settings, level, block, worker, pending):
         if g.nodes[at, COUNT] < 2 * g.rules[FEWEST]:
             continue
         slot = g.nodes[at, SLOT]
-        histogram = g.scratch[worker] if slot < 0 else g.histograms[slot, block]
+        histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
         if slot < 0 or at == 0:
             if pending is None:
                 _finish_block(g, layout, others, at, slot >= 0, block, histogram)

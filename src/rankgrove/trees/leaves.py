@@ -17,7 +17,6 @@ from rankgrove.trees.grower import GrownTree
 from rankgrove.trees.partition import (
     PART_ROWS,
     add_to_parts,
-    make_parts,
     run_parts,
     sum_parts,
     walk_rows,
@@ -50,7 +49,7 @@ def leaf_values(
     nodes are counted in, and `n_all` the number of rows of all workers. `scales` are those of
     forces and curvatures, by `scales_of`, if they are known.
     """
-    parts = make_parts(grown.start, grown.end)
+    parts = grown.parts
     sums = np.empty((len(parts), 2, 2), dtype=np.int64)
     rows = as_input(rows, np.int32)
     forces, curvatures = as_input(forces, np.float64), as_input(curvatures, np.float64)
@@ -63,8 +62,10 @@ def leaf_values(
         resolve_n_jobs(n_jobs),
     )
     n_leaves = grown.n_leaves
-    totals = np.zeros((n_leaves, 2, 2), dtype=np.int64)
-    np.add.at(totals, parts[:, 0], sums)
+    totals = sums
+    if len(parts) != n_leaves:
+        totals = np.zeros((n_leaves, 2, 2), dtype=np.int64)
+        np.add.at(totals, parts[:, 0], sums)
     peers.sum(totals)
     force, curvature = (scale.total(totals[:, k]) for k, scale in enumerate(scales))
     if l2_documents:
@@ -72,7 +73,7 @@ def leaf_values(
         l2 += l2_documents * (whole / max(int(grown.count.sum()), 1))
     weight = np.maximum(curvature, least) + l2
     values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
-    clipped: Floats = np.clip(values, grown.low * unit, grown.high * unit)
+    clipped: Floats = np.minimum(np.maximum(values, grown.low * unit), grown.high * unit)
     return clipped
 
 
@@ -84,7 +85,7 @@ def add_to_scores(
     n_jobs: int | None = None,
 ) -> None:
     """Add to the scores of the rows that the tree was grown on the values of their leaves."""
-    parts = make_parts(grown.start, grown.end)
+    parts = grown.parts
     rows, values = as_input(rows, np.int32), as_input(values, np.float64)
     run_parts(
         lambda a, b: add_to_parts(rows, parts, values, a, b, scores),
@@ -150,10 +151,16 @@ def _walk(
     left, right = as_input(tree.left, np.int32), as_input(tree.right, np.int32)
     values = as_input(values, np.float64)
     n_rows = matrix.n_rows
+    if not matrix.has_all_codes:
+        # The codes of those features are written that the tree asks for.
+        asked, places = np.unique(places, return_inverse=True)
+        places = as_input(places, np.int64)
 
     def task(chunk: int) -> None:
         first, last = chunk * PART_ROWS, min((chunk + 1) * PART_ROWS, n_rows)
-        codes = matrix.codes_of_rows(first, last)
+        codes = matrix.codes[first:last]
+        if not matrix.has_all_codes:
+            codes = as_input(matrix.codes_at(asked, first, last), np.uint8)
         walk_rows(codes, places, tables, left, right, values, scores[first:last])
 
     run_chunks(task, -(-n_rows // PART_ROWS), n_jobs)

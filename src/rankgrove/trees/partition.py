@@ -58,20 +58,25 @@ def walk_rows(codes, places, tables, left, right, values, scores):
 
 def make_parts(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """Cut stretches of rows into parts (stretch, start, end) of bounded size."""
+    stretch, first, last = np.arange(len(start)), start, end
     n_parts = -(-(end - start) // PART_ROWS)
-    stretch = np.repeat(np.arange(len(start)), n_parts)
-    first = np.arange(len(stretch)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-    first = start[stretch] + first * PART_ROWS
-    last = np.minimum(first + PART_ROWS, end[stretch])
-    return as_input(np.stack([stretch, first, last], axis=1), np.int64)
+    if n_parts.max(initial=0) > 1:
+        stretch = np.repeat(stretch, n_parts)
+        first = np.arange(len(stretch)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+        first = start[stretch] + first * PART_ROWS
+        last = np.minimum(first + PART_ROWS, end[stretch])
+    parts = np.empty((len(stretch), 3), dtype=np.int64)
+    parts[:, 0], parts[:, 1], parts[:, 2] = stretch, first, last
+    return as_input(parts, np.int64)
 
 
 def run_parts(task: Callable[[int, int], None], parts: NDArray[np.int64], n_jobs: int) -> None:
     """Call `task(first, last)` for runs of parts that have about `PART_ROWS` rows together."""
-    ends = np.cumsum(parts[:, 2] - parts[:, 1])
-    if n_jobs == 1 or ends[-1] <= 2 * PART_ROWS:
+    sizes = parts[:, 2] - parts[:, 1]
+    if n_jobs == 1 or sizes.sum() <= 2 * PART_ROWS:
         task(0, len(parts))
         return
+    ends = np.cumsum(sizes)
     bounds = np.searchsorted(ends, np.arange(PART_ROWS, ends[-1], PART_ROWS)) + 1
     at = np.unique(np.concatenate([[0], bounds, [len(parts)]])).tolist()
     run_chunks(lambda c: task(at[c], at[c + 1]), len(at) - 1, n_jobs)

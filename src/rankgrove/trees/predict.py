@@ -1,9 +1,6 @@
 """Scoring: what an ensemble gives to documents.
 
-Documents are scored in blocks of 128. First their values become codes of one byte: a column is
-a feature with up to 254 of the thresholds at which the ensemble splits it, and the code of a
-value is one more than the number of thresholds below it; a missing value has the code 0. A
-column can also be a feature with a set of categories, whose codes are 1 in the set and 2 outside.
+Documents are scored in blocks of 128. First their values become codes of one byte, by `coding`.
 
 Then every split of a tree is decided, from the last to the first, for all documents of the block
 at once: the leaf of a document below a split is the one below its left or its right child, and
@@ -15,9 +12,6 @@ Of an oblivious tree one split a level is decided: the answers are the bits of t
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,102 +26,26 @@ from rankgrove._jit import (
     resolve_n_jobs,
     run_chunks,
 )
+from rankgrove.data.sparse_features import Features, SparseFeatures
 from rankgrove.errors import DataError, ParameterError
-from rankgrove.trees.ensemble import SET_WORDS, Ensemble
-
-BLOCK = 128
-# Codes 1 to 255 are the 255 places among 254 thresholds.
-MAX_EDGES = 254
+from rankgrove.trees.coding import BLOCK, FEW_ROWS, Coding, encode_block, encode_sparse_block
+from rankgrove.trees.ensemble import Ensemble
 
 # A leaf number is a byte, so a tree that is decided for a whole block has at most 255 splits.
 # Slots from here on are leaves in such a tree.
 _BYTE_SPLITS = 255
-# To walk a document through 500 trees of 63 leaves takes 20 us, to decide all of their splits
-# for 32 documents 60 us.
-_FEW_ROWS = 3
 # Walks that go on side by side, of documents or in trees: one does not wait for another's memory.
 _WALKS = 64
 # Splits times documents that make it worth while to call a thread: about 0.5 ms.
 _CHUNK_WORK = 8_000_000
 # To code a value costs as much as to decide so many splits.
 _CODE_COST = 100
-# Thresholds of a column that a value is compared with first.
-_PIVOTS = 15
 
 # The kernels index with unsigned numbers: a signed index is tested for being negative, and the
 # test keeps a loop from being vectorised.
 _ROWS = np.uint64(BLOCK)
 _LANES = np.uint64(LANES)
 _LEAVES = np.uint64(_BYTE_SPLITS * BLOCK)
-
-
-@kernel
-def encode_block(features, first, rows, column_feature, column_set, edges, n_edges, sets, codes):
-    """Codes of one block: rows `first` to `first + rows` of the features, a column after another.
-
-    The place among the thresholds is first counted against 15 of them, which is quicker in
-    vectors than four steps of halving, and then found by halving, without a branch, for all
-    documents in step; of a few documents by halving alone. Thresholds are padded with infinity.
-    """
-    values = empty(BLOCK, np.float32)
-    places = empty(BLOCK, np.uint32)
-    pivots = empty(_PIVOTS, np.float32)
-    for column in range(len(column_feature)):
-        feature = column_feature[column]
-        out = codes[column]
-        for i in range(rows):
-            values[i] = features[first + i, feature]
-        if column_set[column] >= 0:
-            _encode_categories(values, rows, sets[column_set[column]], out)
-            continue
-        cut = edges[column]
-        if rows <= _FEW_ROWS:
-            for i in range(rows):
-                out[i] = _code_of(values[i], cut, n_edges[column])
-            continue
-        step = np.uint32(1)
-        while (_PIVOTS + 1) * step <= n_edges[column]:
-            step = np.uint32(2 * step)
-        for pivot in range(_PIVOTS):
-            pivots[pivot] = cut[step * (pivot + 1) - 1]
-        for i in range(rows):
-            below = np.uint32(0)
-            for pivot in range(_PIVOTS):
-                below += np.uint32(pivots[pivot] < values[i])
-            places[i] = np.uint32(below) * step
-        step = np.uint32(step // 2)
-        while step > 0:
-            for i in range(rows):
-                place = places[i]
-                further = np.uint32(place + step)
-                places[i] = further if cut[np.uint32(further - 1)] < values[i] else place
-            step = np.uint32(step // 2)
-        for i in range(rows):
-            out[i] = np.uint8(0) if values[i] != values[i] else np.uint8(places[i] + 1)
-
-
-@kernel
-def _code_of(value, cut, n_edges):
-    step = np.uint32(1)
-    while 2 * step <= n_edges:
-        step = np.uint32(2 * step)
-    place = np.uint32(0)
-    while step > 0:
-        further = np.uint32(place + step)
-        place = further if cut[np.uint32(further - 1)] < value else place
-        step = np.uint32(step // 2)
-    return np.uint8(0) if value != value else np.uint8(place + 1)
-
-
-@kernel
-def _encode_categories(values, rows, members, out):
-    for i in range(rows):
-        value = values[i]
-        if value >= 0 and value <= 255 and value == np.floor(value):
-            category = np.int64(value)
-            out[i] = 2 - ((members[category // 32] >> np.uint32(category % 32)) & 1)
-        else:
-            out[i] = 0
 
 
 @kernel
@@ -224,10 +142,13 @@ def _walk_trees(
 
 @kernel
 def score_rows(
-    features, first, last, column_feature, column_set, edges, n_edges, sets,
+    features, sparse, first, last, column_feature, column_set, edges, n_edges, sets,
     records, split_offsets, leaf_value, oblivious, n_trees, max_leaves, scores,
 ):  # fmt: skip
-    """Add the values of the leaves of the trees, in their order, to the scores of some rows."""
+    """Add the values of the leaves of the trees, in their order, to the scores of some rows.
+
+    The features are those of a matrix, or sparse; the other one is None.
+    """
     # Codes past the last document are whatever they are, and so are their leaves: nobody looks.
     codes = empty((len(column_feature), BLOCK), np.uint8)
     flat_codes = flattened(codes)
@@ -238,7 +159,12 @@ def score_rows(
     sums = empty(BLOCK, np.float64)
     for start in range(first, last, BLOCK):
         rows = min(last - start, BLOCK)
-        encode_block(features, start, rows, column_feature, column_set, edges, n_edges, sets, codes)
+        if sparse is None:
+            encode_block(
+                features, start, rows, column_feature, column_set, edges, n_edges, sets, codes
+            )
+        else:
+            encode_sparse_block(sparse, start, rows, column_set, edges, n_edges, sets, codes)
         for row in range(rows):
             sums[row] = scores[start + row]
         tree = 0
@@ -246,7 +172,7 @@ def score_rows(
             next_tree = tree + 1
             n_splits = np.uint64(split_offsets[next_tree] - split_offsets[tree])
             place = np.uint64(split_offsets[tree]) * np.uint64(4)
-            if n_splits > _BYTE_SPLITS or (rows <= _FEW_ROWS and not oblivious[tree]):
+            if n_splits > _BYTE_SPLITS or (rows <= FEW_ROWS and not oblivious[tree]):
                 next_tree = min(tree + max(1, _WALKS // rows), n_trees)
                 _walk_trees(
                     records, split_offsets, leaf_value, tree, next_tree, rows, flat_codes, walks,
@@ -267,111 +193,6 @@ def score_rows(
             tree = next_tree
         for row in range(rows):
             scores[start + row] = sums[row]
-
-
-@dataclass(frozen=True, eq=False)
-class Coding:
-    """How features become codes, and what each split asks of them.
-
-    Attributes
-    ----------
-    feature, category_set
-        One entry per column: its feature, and its row of `sets` or -1 for thresholds.
-    edges, n_edges
-        The thresholds of each column, float32, rising, padded with infinity; how many.
-    sets
-        The distinct sets of categories.
-    column, highest, less
-        One entry per split, in the order of the ensemble: a code goes left if, less the one, as
-        a byte without sign, it is at most the other. Less 1, the missing code 0 is the highest.
-    """
-
-    feature: NDArray[np.int64]
-    category_set: NDArray[np.int64]
-    edges: NDArray[np.float32]
-    n_edges: NDArray[np.int64]
-    sets: NDArray[np.uint32]
-    column: NDArray[np.int64]
-    highest: NDArray[np.uint8]
-    less: NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, ensemble: Ensemble) -> Coding:
-        """The columns that the splits of an ensemble need.
-
-        >>> Coding.of(Ensemble.from_trees([])).n_columns
-        0
-        """
-        column = np.zeros(len(ensemble.feature), dtype=np.int64)
-        place = np.zeros(len(ensemble.feature), dtype=np.int64)
-        by_threshold = np.flatnonzero(ensemble.category_set < 0)
-        by_set = np.flatnonzero(ensemble.category_set >= 0)
-
-        feature, threshold = ensemble.feature[by_threshold], ensemble.threshold[by_threshold]
-        order = np.lexsort((threshold, feature))
-        feature, threshold = feature[order], threshold[order]
-        new_feature = _differs(feature)
-        new_edge = new_feature | _differs(threshold)
-        edge = np.cumsum(new_edge) - 1
-        rank = edge - np.repeat(edge[new_feature], np.diff(np.flatnonzero(_ended(new_feature))))
-        new_column = new_edge & (rank % MAX_EDGES == 0)
-        column[by_threshold[order]] = np.cumsum(new_column) - 1
-        place[by_threshold[order]] = rank % MAX_EDGES
-        n_edges = np.diff(np.flatnonzero(_ended(new_column[new_edge])))
-        n_numeric = len(n_edges)
-
-        used = ensemble.category_sets[ensemble.category_set[by_set]]
-        keys = np.column_stack([ensemble.feature[by_set].astype(np.uint32), used])
-        keys, own = np.unique(keys, axis=0, return_inverse=True)
-        column[by_set] = n_numeric + own.reshape(-1)
-
-        width = (1 << int(n_edges.max(initial=_PIVOTS)).bit_length()) - 1
-        edges = np.full((n_numeric + len(keys), width), np.inf, dtype=np.float32)
-        edges[column[by_threshold], place[by_threshold]] = ensemble.threshold[by_threshold]
-        none = np.full(n_numeric, -1)
-        missing_left = ensemble.missing_left != 0
-        return cls(
-            feature=as_input(np.concatenate([feature[new_column], keys[:, 0]]), np.int64),
-            category_set=as_input(np.concatenate([none, np.arange(len(keys))]), np.int64),
-            edges=as_input(edges, np.float32),
-            n_edges=as_input(np.concatenate([n_edges, np.zeros(len(keys))]), np.int64),
-            sets=as_input(keys[:, 1:].reshape(-1, SET_WORDS), np.uint32),
-            column=column,
-            highest=(place + missing_left).astype(np.uint8),
-            less=(~missing_left).astype(np.uint8),
-        )
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.feature)
-
-    @cached_property
-    def n_features(self) -> int:
-        """The features that a matrix must have at least."""
-        return int(self.feature.max(initial=-1)) + 1
-
-    def arrays(self) -> tuple[NDArray, ...]:  # type: ignore[type-arg]
-        """What the coding kernel takes, in its order."""
-        return self.feature, self.category_set, self.edges, self.n_edges, self.sets
-
-    def check(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The features as kernels take them; refused if they lack a feature of the trees."""
-        if features.ndim != 2 or features.shape[1] < self.n_features:
-            raise DataError(
-                f"features must have a row per document and at least the {self.n_features} columns "
-                f"that the trees use. Got shape {features.shape}."
-            )
-        return as_input(features, np.float32)
-
-
-def _differs(values: NDArray) -> NDArray[np.bool_]:  # type: ignore[type-arg]
-    """Whether each value differs from the one before; the first does."""
-    return np.concatenate([np.ones(min(len(values), 1), np.bool_), values[1:] != values[:-1]])
-
-
-def _ended(starts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The marks of where runs start, and one behind the end."""
-    return np.append(starts, True)
 
 
 class PreparedEnsemble:
@@ -412,7 +233,7 @@ class PreparedEnsemble:
 
     def score(
         self,
-        features: NDArray[np.float32],
+        features: Features,
         n_trees: int | None = None,
         n_jobs: int | None = None,
         base: ArrayLike | None = None,
@@ -422,7 +243,7 @@ class PreparedEnsemble:
         Parameters
         ----------
         features
-            One row per document, float32, row-major.
+            One row per document, float32, row-major; or sparse.
         n_trees
             Use so many trees, the first ones; all if None.
         n_jobs
@@ -436,7 +257,12 @@ class PreparedEnsemble:
         >>> empty.score(np.zeros((2, 3), dtype=np.float32), base=[0.5, -1.0]).tolist()
         [0.5, -1.0]
         """
-        values = self._coding.check(features)
+        self._coding.check(features)
+        values = sparse = None
+        if isinstance(features, SparseFeatures):
+            sparse = self._coding.sparse_rows(features)
+        else:
+            values = as_input(features, np.float32)
         size = self._chunk_rows
         if n_trees is None:
             n_trees = self.n_trees
@@ -448,19 +274,21 @@ class PreparedEnsemble:
         else:
             n_trees = int(n_trees)
             size = self._rows_of_chunk(n_trees)
-        n_rows = len(values)
+        n_rows = len(features)
         scores = _starting_scores(base, n_rows)
         if n_rows <= size:
             # To count the CPUs takes longer than to score a few documents.
             if n_jobs is not None:
                 resolve_n_jobs(n_jobs)
-            score_rows(values, 0, n_rows, *self._arrays, n_trees, self._max_leaves, scores)
+            score_rows(values, sparse, 0, n_rows, *self._arrays, n_trees, self._max_leaves, scores)
             return scores
 
         def task(chunk: int) -> None:
             first = chunk * size
             last = min(first + size, n_rows)
-            score_rows(values, first, last, *self._arrays, n_trees, self._max_leaves, scores)
+            score_rows(
+                values, sparse, first, last, *self._arrays, n_trees, self._max_leaves, scores
+            )
 
         run_chunks(task, -(-n_rows // size), n_jobs)
         return scores

@@ -44,7 +44,10 @@ _LEAST = 1e-300
 
 @by_address
 class Layout(NamedTuple):
-    """What kernels know of the features: by block, by place in the matrix, by feature."""
+    """What kernels know of the features: by block, by place in the matrix, by feature.
+
+    And how many of the last blocks of codes stand for two each.
+    """
 
     block_kinds: NDArray[np.int64]
     block_bins: NDArray[np.int64]
@@ -52,6 +55,7 @@ class Layout(NamedTuple):
     kinds: NDArray[np.int64]
     n_bins: NDArray[np.int64]
     signs: NDArray[np.float64]
+    n_pairs: int
 
 
 @inline_kernel
@@ -111,9 +115,12 @@ def _scan(
                 n_left = counted[f] + counts[b, f]
                 counted[f] = n_left
                 allowed = allowed & (n_left >= fewest) & (n_rows - n_left >= fewest)
-            better = allowed & (gain > gains[f])
-            gains[f] = gain if better else gains[f]
-            bins[f] = b if better else bins[f]
+            # No cut that is not allowed is better. (By way of 0 and a maximum: where a number is
+            # kept or not by a condition, the compiler takes a masked store, which is slow.)
+            gain = gain if allowed else 0.0
+            best = gains[f]
+            bins[f] = b if gain > best else bins[f]
+            gains[f] = gain if gain > best else best
 
 
 @kernel

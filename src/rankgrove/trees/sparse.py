@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, by_address, kernel, prefetch, run_chunks
 from rankgrove._jit.peers import ALONE, Peers
+from rankgrove._jit.ranking import first_place
 
 # As for codes by row: so many rows ahead.
 _AHEAD = 8
@@ -44,7 +45,8 @@ class OtherCodes(NamedTuple):
     first_block
         Blocks from here on are of sparse features.
     starts, cells
-        Of row r, `cells[starts[r]:starts[r + 1]]`, rising: `block * 4096 + code * 16 + column`.
+        Of row r, `cells[starts[r]:starts[r + 1]]`, place after place: `block * 4096 + code * 16 +
+        column`.
     column_starts, column_rows, column_codes
         Of the feature at place p, from the first place of the first block on, the rows and their
         codes, in rising order of rows.
@@ -78,28 +80,50 @@ def sum_cells(others, packed, rows, flat):
 
 
 @kernel
-def _first_cell(cells, first, last, cell):
-    """The first of rising cells from `first` to `last` that is not below a cell."""
-    while first < last:
-        middle = (first + last) >> 1
-        if cells[middle] < cell:
-            first = middle + 1
-        else:
-            last = middle
-    return first
+def _place_among(rows, at, row):
+    """The first place from `at` on of rising rows whose row is not below a row.
+
+    Rows are whole numbers: the place is at most `row - rows[at]` further on, and near there in a
+    node that has most rows. So it is looked for from there back.
+    """
+    if at == len(rows) or rows[at] >= row:
+        return at
+    high = min(at + row - np.int64(rows[at]), len(rows))
+    low, step = high - 1, 1
+    while low > at and rows[low] >= row:
+        high = low
+        low = max(low - step, at)
+        step *= 2
+    return first_place(rows, low + 1, high, row)
 
 
 @kernel
 def sum_cells_of_block(others, packed, rows, block, flat):
-    """Add rows to the flat histogram of one block; all rows alike if `packed` is a single one."""
+    """Add rows to the flat histogram of one block; all rows alike if `packed` is a single one.
+
+    Where the block has few codes for so many rows, these are looked up among the rows.
+    """
     starts, cells = others.starts, others.cells
     alike = len(packed) == 1
     base = np.int64(block) * _BLOCK_CELLS
+    place = (np.int64(block) - others.first_block) * _BLOCK
+    n_cells = others.column_starts[place + _BLOCK] - others.column_starts[place]
+    if n_cells < len(rows):
+        for column in range(_BLOCK):
+            at = np.int64(0)
+            last = others.column_starts[place + column + 1]
+            for i in range(others.column_starts[place + column], last):
+                row = np.int64(others.column_rows[i])
+                at = _place_among(rows, at, row)
+                if at < len(rows) and rows[at] == row:
+                    code = np.int64(others.column_codes[i])
+                    flat[code * _BLOCK + column] += packed[0 if alike else row]
+        return
     for i in range(len(rows)):
         row = np.int64(rows[i])
         value = packed[0 if alike else row]
         last = starts[row + 1]
-        at = _first_cell(cells, starts[row], last, base)
+        at = first_place(cells, starts[row], last, base)
         while at < last and cells[at] < base + _BLOCK_CELLS:
             flat[np.int64(cells[at]) - base] += value
             at += 1
@@ -149,13 +173,13 @@ def divide_by_others(others, place, table, rows, spare, start, end):
     at = np.int64(0)
     last = len(its_rows)
     if start < end:
-        at = _first_cell(its_rows, at, last, rows[start])
-        last = _first_cell(its_rows, at, last, rows[end - 1] + 1)
+        at = first_place(its_rows, at, last, rows[start])
+        last = first_place(its_rows, at, last, rows[end - 1] + 1)
     halves = last - at > _FEW * (end - start)
     for i in range(start, end):
         row = rows[i]
         if halves:
-            at = _first_cell(its_rows, at, last, row)
+            at = first_place(its_rows, at, last, row)
         else:
             while at < last and its_rows[at] < row:
                 at += 1
@@ -170,15 +194,20 @@ def divide_by_others(others, place, table, rows, spare, start, end):
 
 
 @kernel
-def spread(others, first, last, codes):
-    """Write all codes of some rows, the common ones too."""
-    for row in range(first, last):
-        out = codes[row - first]
-        for place in range(len(out)):
-            out[place] = others.common[place]
-        for i in range(others.starts[row], others.starts[row + 1]):
-            code = (np.int64(others.cells[i]) // _BLOCK) % 256
-            out[_place_of(others.cells[i], others.first_block)] = code
+def spread_columns(others, places, first, last, codes):
+    """Write the codes of rows first to last at some places; those below 0 are left as they are."""
+    for k in range(len(places)):
+        place = places[k]
+        if place < 0:
+            continue
+        common = others.common[place]
+        for row in range(last - first):
+            codes[row, k] = common
+        end = others.column_starts[place + 1]
+        at = first_place(others.column_rows, others.column_starts[place], end, first)
+        while at < end and others.column_rows[at] < last:
+            codes[others.column_rows[at] - first, k] = others.column_codes[at]
+            at += 1
 
 
 @kernel
@@ -227,17 +256,29 @@ def _turn(starts, cells, first_block, at, column_rows, column_codes):
             at[place] += 1
 
 
+def rows_to_count(n_rows: int) -> NDArray[np.int64]:
+    """The rows by which the common code of a feature is found."""
+    return np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED)).astype(np.int64)
+
+
 def common_codes(
     codes: NDArray[np.uint8], peers: Peers = ALONE
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The code that most rows have at each place, and their share, by a sample of the rows."""
     n_rows, width = codes.shape
-    rows = np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED)).astype(np.int64)
+    rows = rows_to_count(n_rows)
     counts = np.zeros((width, 256), dtype=np.int64)
     for first in range(0, width, _BLOCK):
         numbers = codes[rows, first : first + _BLOCK] + 256 * np.arange(_BLOCK)
         found = np.bincount(numbers.reshape(-1), minlength=256 * _BLOCK)
         counts[first : first + _BLOCK] = found.reshape(_BLOCK, 256)
+    return most_common(counts, peers)
+
+
+def most_common(
+    counts: NDArray[np.int64], peers: Peers
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The code with the highest count at each place, and its share, over all peers."""
     peers.sum(counts)
     return counts.argmax(axis=1), counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)
 
@@ -283,7 +324,20 @@ def _with_columns(
     np.cumsum(ends, out=ends)
     rows, codes = np.empty(len(cells), dtype=np.int32), np.empty(len(cells), dtype=np.uint8)
     _turn(starts, cells, first_block, ends[:-1].copy(), rows, codes)
-    padded = np.zeros(n_places, dtype=np.int64)
+    return make_others(first_block, starts, cells, ends, rows, codes, common)
+
+
+def make_others(
+    first_block: int,
+    starts: NDArray[np.int64],
+    cells: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    codes: NDArray[np.uint8],
+    common: NDArray[np.int64],
+) -> OtherCodes:
+    """All that is kept, as kernels take it; there may be fewer common codes than places."""
+    padded = np.zeros(len(ends) - 1, dtype=np.int64)
     padded[: len(common)] = common
     return OtherCodes(
         first_block=first_block,

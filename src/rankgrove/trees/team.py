@@ -86,7 +86,7 @@ class Growing(NamedTuple):
     team
         What threads tell each other.
     codes, scratch, scan_rules, scan_gains, scan_ints, orders, cycles
-        For each thread: codes of rows; a block of a histogram, the rules of its node, what is found
+        For each thread: codes of rows; blocks of a histogram, the rules of its node, what is found
         in it for each of its features, an order of categories; and where its time went.
     """
 

@@ -138,8 +138,8 @@ def _make_scores(candidate: Any, data: Dataset, n_jobs: int | None) -> Any:
     if hasattr(candidate, "predict"):
         # Our own take the data as they are, with base scores and names; others an array.
         own = type(candidate).__module__.startswith("rankgrove.")
-        return candidate.predict(data if own else with_numbers(data, _OTHERS).features)
-    return candidate(with_numbers(data, _OTHERS).features)
+        return candidate.predict(data if own else np.asarray(with_numbers(data, _OTHERS).features))
+    return candidate(np.asarray(with_numbers(data, _OTHERS).features))
 
 
 def _check_scores(name: str, scores: Floats, data: Dataset) -> None:

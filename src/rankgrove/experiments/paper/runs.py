@@ -36,6 +36,7 @@ from rankgrove.data.benchmarks import (
     recognise,
 )
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.sparse_features import dense_blocks
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments.paper.cells import (
@@ -217,7 +218,7 @@ def fingerprint(split: Split) -> str:
     """A check sum of the data of a fold."""
     total = 0
     for part in split:
-        for array in (part.features, part.labels, part.offsets):
+        for array in (*dense_blocks(part.features), part.labels, part.offsets):
             total = zlib.crc32(np.ascontiguousarray(array).data, total)
     return f"{total:08x}"
 

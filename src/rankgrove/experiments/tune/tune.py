@@ -16,6 +16,7 @@ import numpy as np
 from rankgrove._version import __version__
 from rankgrove.data.dataset import with_features
 from rankgrove.data.documents import Documents
+from rankgrove.data.sparse_features import Features, dense_blocks
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, MissingExtraError, ParameterError, refusal, whole_number
 from rankgrove.experiments.checks import check_dataset, check_one_of
@@ -345,7 +346,8 @@ def _fingerprint(data: Documents) -> str:
     if isinstance(data, BinnedData):
         arrays = [data.matrix.codes, data.bins.edges]
     else:
-        arrays = [with_features(data, "tune").features]
+        arrays = []
+        _add_features(digest, with_features(data, "tune").features)
     arrays += [data.labels, data.offsets, data.weights, data.base_scores]
     # Studies of data without any know nothing of these.
     arrays += [] if data.document_weights is None else [data.document_weights]
@@ -356,6 +358,13 @@ def _fingerprint(data: Documents) -> str:
         digest.update(f"{part.shape}{part.dtype.str}".encode())
         digest.update(part.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _add_features(digest: Any, features: Features) -> None:
+    """Have a digest take features as one dense array."""
+    digest.update(f"{features.shape}{features.dtype.str}".encode())
+    for block in dense_blocks(features):
+        digest.update(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
 
 
 def _check_data(train: Any, valid: Any, folds: Any) -> None:
