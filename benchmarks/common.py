@@ -84,20 +84,28 @@ def machine(packages: Iterable[str]) -> str:
     )
 
 
+# What benchmarks write themselves.
+WRITTEN = ("benchmarks/RESULTS.md", "README.md", "docs")
+
+
 @functools.cache
 def commit() -> str:
-    """The commit that was measured, with a mark if the tree had changes when it was asked first."""
+    """The commit that was measured, with a mark if code had changes when it was asked first."""
+    without = [f":(exclude){path}" for path in WRITTEN]
     try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=10"],
-            check=True,
-            capture_output=True,
-            text=True,
-            cwd=RESULTS.parent,
-        )
+        name, changes = (
+            subprocess.run(
+                ["git", *arguments], check=True, capture_output=True, text=True,
+                cwd=RESULTS.parents[1],
+            ).stdout.strip()
+            for arguments in (
+                ("describe", "--always", "--abbrev=10"),
+                ("status", "--porcelain", "--untracked-files=no", "--", ".", *without),
+            )
+        )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return described.stdout.strip()
+    return f"{name}-dirty" if changes else name
 
 
 class KeptLines:

@@ -95,6 +95,13 @@ PAIRS = (
         turns=SELDOM,
     ),
     Pair(
+        ours={**_PLAIN, "metric": "mrr(relevant>=1)"},
+        theirs="LambdaMart:metric=MRR;norm=false",
+        binary=True,
+        turns=SELDOM,
+    ),
+    Pair(ours={**_PLAIN, "metric": "err"}),
+    Pair(
         ours={**_PLAIN, "metric": "ndcg(gain=linear)"},
         theirs="LambdaMart:metric=NDCG;norm=false",
         turns=SELDOM,

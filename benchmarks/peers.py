@@ -73,7 +73,7 @@ class Rankgrove:
     @staticmethod
     def convert(data: Dataset) -> Any:
         bins = Bins.fit(data.features, n_jobs=THREADS)
-        return encode(data.features, bins, THREADS, by_feature=True)
+        return encode(np.asarray(data.features), bins, THREADS, by_feature=True)
 
     def grow(self, n_trees: int) -> float:
         start = time.perf_counter()

@@ -25,8 +25,10 @@ import numpy as np  # noqa: E402 (the thread limits must be set before)
 import pandas as pd  # noqa: E402
 import polars as pl  # noqa: E402
 import pyarrow as pa  # noqa: E402
+import scipy.sparse as sp  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
+from rankgrove import Ranker  # noqa: E402
 from rankgrove.data.dataset import Dataset, default_feature_names  # noqa: E402
 from rankgrove.data.synthetic import make_web_search  # noqa: E402
 from rankgrove.model.model import Model  # noqa: E402
@@ -45,6 +47,7 @@ N_FEATURES, N_TREES, N_LEAVES, DEPTH = 136, 500, 63, 6
 N_DOCUMENTS, QUERY, N_QUERIES, N_EXPLAINED = 100_000, 100, 20, 200
 # How often each is called in a row, and how often that is timed.
 N_CALLS, CALL_ROUNDS = 40, 9
+SPARSE_TREES = 100
 
 Features = NDArray[Any]
 # From threads and features to scores.
@@ -233,6 +236,43 @@ def time_contributions(booster: Any, ensemble: Any, features: Features, rounds: 
     )
 
 
+def time_sparse_rows(rounds: int) -> str:
+    """Sparse rows against their dense form, and against dense rows of as many values, by ours."""
+    rng = np.random.default_rng(0)
+    size, density = (20_000, 3_000), 0.01
+    sparse = sp.random_array(
+        size, density=density, format="csr", dtype=np.float32, rng=rng,
+        data_sampler=lambda size: rng.standard_normal(size, dtype=np.float32),
+    )  # fmt: skip
+    few = rng.standard_normal((size[0], round(size[1] * density)), dtype=np.float32)
+    group = [QUERY] * (size[0] // QUERY)
+
+    def fit(features: Any) -> Model:
+        scores = features @ rng.normal(size=features.shape[1]) + rng.normal(size=size[0])
+        labels = np.digitize(scores, np.quantile(scores, [0.5, 0.8, 0.95]))
+        ranker = Ranker("lambdamart", n_estimators=SPARSE_TREES, max_leaves=N_LEAVES)
+        model: Model = ranker.fit(features, labels, group=group).model_
+        return model
+
+    of_many, of_few, dense = fit(sparse), fit(few), sparse.toarray()
+    tasks: dict[str, Task] = {
+        "sparse": lambda: of_many.predict(sparse, n_jobs=1),
+        "their dense form": lambda: of_many.predict(dense, n_jobs=1),
+        "dense rows of as many values, a model of these": lambda: of_few.predict(few, n_jobs=1),
+    }
+    seconds = medians(alternate(tasks, rounds))
+    rows = [
+        (name, f"{1e6 * taken / size[0]:.2f}", f"{seconds['sparse'] / taken:.2f}")
+        for name, taken in seconds.items()
+    ]
+    header = ("rows", "us a document", "sparse / these")
+    return (
+        f"### Sparse rows\n\n{size[0]:,} documents of {size[1]:,} features, {100 * density:g} % of "
+        f"them not 0, by {SPARSE_TREES} trees of {N_LEAVES} leaves, one thread; medians of "
+        f"{rounds} alternating rounds.\n\n" + table(header, rows)
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
@@ -249,6 +289,7 @@ def main() -> None:
         [
             time_scores(scores, features, arguments.rounds),
             time_calls(scores, ensemble, features),
+            time_sparse_rows(arguments.rounds),
             time_contributions(booster, ensemble, features, arguments.rounds),
             f"The first call, with compiling or loading the compiled code, took {first:.1f} s.",
         ]
