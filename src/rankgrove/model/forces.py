@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.documents import Documents
 from rankgrove.data.queries import unknown_query
-from rankgrove.errors import DataError, refusal, whole_number
+from rankgrove.errors import DataError, parameter, refusal, whole_number
 from rankgrove.metrics.base import Rankings
 from rankgrove.model.base import PLAN, ScoringModel
 from rankgrove.model.model import Model, prefix_scores
@@ -27,7 +27,7 @@ from rankgrove.rules import is_auto, options_of
 # An objective: its name, itself, or a function as `FunctionObjective` takes it.
 ObjectiveLike = str | Objective | Callable[..., Any]
 
-_SAY = "say which forces are meant with objective="
+_SAY = f"say which forces are meant with {parameter('objective')}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,10 +212,10 @@ def training_objective(model: ScoringModel) -> Objective:
     if isinstance(told, Mapping):
         objective = objective_from_json(told)
         if isinstance(objective, AbsentObjective):
-            name = told.get("function", told.get("name"))
             raise refusal(
                 "objective", "be given again for a model whose file has its name only",
-                str(name), advice="pass objective=, the function or value of that name",
+                str(told.get("function", told.get("name"))),
+                advice=f"pass {parameter('objective')}, the function or value of that name",
             )  # fmt: skip
         return objective
     name = model._forces_name(told)
