@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from rankgrove.experiments.compare.compare import Comparison, compare
     from rankgrove.experiments.compare.gap import Gap, generalisation_gap
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
+    from rankgrove.experiments.force_pictures import (
+        plot_burges,
+        plot_force_totals,
+        plot_forces,
+        plot_labels_by_rank,
+    )
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
@@ -75,6 +81,10 @@ __all__ = [
     "load",
     "make_web_search",
     "parse_metric",
+    "plot_burges",
+    "plot_force_totals",
+    "plot_forces",
+    "plot_labels_by_rank",
     "read_data",
     "read_letor",
     "read_table",
@@ -98,6 +108,12 @@ _HOMES = {
     "experiments.compare.compare": ("Comparison", "compare"),
     "experiments.cross_validation": ("CrossValidation", "cross_validate"),
     "experiments.compare.gap": ("Gap", "generalisation_gap"),
+    "experiments.force_pictures": (
+        "plot_burges",
+        "plot_force_totals",
+        "plot_forces",
+        "plot_labels_by_rank",
+    ),
     "experiments.optimality": ("is_local_maximum",),
     "experiments.tune.tune": ("Tuned", "tune"),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),

@@ -96,8 +96,8 @@ def test_the_figure_of_burges_needs_no_files(cli, cli_json):
     assert lower["rankmart"] > upper["rankmart"] > 0
     assert upper["lambdamart"] > lower["lambdamart"] > 0
     page = cli("forces", "--example", "burges").stdout
-    assert "relevant at 1 and 15: 13 wrong pairs, NDCG 0.766" in page
-    assert "relevant at 4 and 10: 11 wrong pairs, NDCG 0.441" in page
+    assert "before, relevant at 1 and 15: 13 wrong pairs, NDCG 0.766" in page
+    assert "after, relevant at 4 and 10: 11 wrong pairs, NDCG 0.441" in page
     assert "Pushed up hardest: rank 10 by rankmart, rank 4 by lambdamart." in page
 
 

@@ -77,7 +77,7 @@ def forces(
         _show_all(fields, top, files, json)
     else:
         fields = [field.of_query(query) for field in fields]
-        picture = None if out is None else _picture(fields, top)
+        picture = None if out is None else _picture(fields, documents, top)
         _show_query(fields, rows, top, files, json)
     _write(out, picture, json)
 
@@ -257,14 +257,19 @@ def _show_example(names: list[str] | None, out: Path | None, json: bool) -> None
     else:
         for at, (order, ranking) in enumerate(zip(orders, rankings, strict=True)):
             blank = [""] if at else []
-            hardest = {
-                name: max(ranking, key=lambda entry, name=name: entry["forces"][name])["rank"]
-                for name in chosen
-            }
-            says = ", ".join(f"rank {rank} by {name}" for name, rank in hardest.items())
-            show(*blank, heading(order.title), "", _table(ranking, chosen))
+            ranks = " and ".join(map(str, order.relevant))
+            title = f"{order.name}, relevant at {ranks}: {order.summary}"
+            show(*blank, heading(title), "", _table(ranking, chosen))
+            hardest = [(_hardest(ranking, name), name) for name in chosen]
+            says = ", ".join(f"rank {rank} by {name}" for rank, name in hardest)
             show("", f"Pushed up hardest: {says}.")
     _write(out, None if out is None else _example_picture(chosen), json)
+
+
+def _hardest(ranking: Sequence[Mapping[str, Any]], name: str) -> int:
+    """The rank of the document that is pushed up hardest."""
+    forces = [entry["forces"][name] for entry in ranking]
+    return forces.index(max(forces)) + 1
 
 
 def _totals_picture(
@@ -286,10 +291,10 @@ def _example_picture(names: Sequence[str]) -> Display:
     return plot_burges(names)
 
 
-def _picture(fields: Sequence[ForceField], top: int) -> Display:
+def _picture(fields: Sequence[ForceField], data: Dataset, top: int) -> Display:
     from rankgrove.experiments.force_pictures import ForcesDisplay
 
-    return ForcesDisplay([list(fields)], top=top)
+    return ForcesDisplay([fields], grades=data.labels.tolist(), top=top)
 
 
 def _write(out: Path | None, picture: Display | None, json: bool) -> None:

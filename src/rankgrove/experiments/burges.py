@@ -49,9 +49,9 @@ class RankedList:
     ndcg: float
 
     @property
-    def title(self) -> str:
-        ranks = " and ".join(map(str, self.relevant))
-        return f"relevant at {ranks}: {self.wrong_pairs} wrong pairs, NDCG {self.ndcg:.3f}"
+    def summary(self) -> str:
+        """The figures of the caption."""
+        return f"{self.wrong_pairs} wrong pairs, NDCG {self.ndcg:.3f}"
 
 
 def burges_example() -> list[RankedList]:
@@ -67,7 +67,7 @@ def _ranked_list(name: str, relevant: tuple[int, ...]) -> RankedList:
     labels = np.zeros(N_DOCUMENTS, np.float32)
     labels[[rank - 1 for rank in relevant]] = 1
     data = Dataset.from_arrays(np.zeros((N_DOCUMENTS, 1)), labels, qid=[name] * N_DOCUMENTS)
-    scores = STEP * np.arange(N_DOCUMENTS)[::-1]
+    scores = STEP * np.arange(N_DOCUMENTS, dtype=np.float64)[::-1]
     wrong = sum(int((labels[: rank - 1] == 0).sum()) for rank in relevant)
     ndcg = float(measure_dataset(data, scores, "ndcg", n_jobs=1)["ndcg"])
     return RankedList(name, relevant, data, scores, wrong, ndcg)

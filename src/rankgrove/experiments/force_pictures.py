@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.documents import Documents
 from rankgrove.errors import ParameterError, refusal, unknown_name, whole_number
 from rankgrove.experiments.burges import OBJECTIVES, burges_example
 from rankgrove.model.by_label import ForceTotals, LabelsByRank, force_totals, labels_by_rank
 from rankgrove.model.forces import ForceField, ObjectiveLike, forces_at, trees_of
-from rankgrove.pictures.chart import Axis, Band, Chart, Mark, Panel, Rule, stacked
+from rankgrove.pictures.chart import Axis, Band, Chart, Line, Mark, Panel, Rule, stacked
 from rankgrove.pictures.display import Display
 from rankgrove.pictures.forces import Documents as ListedDocuments
-from rankgrove.pictures.forces import Pushes, ranked_list
-from rankgrove.pictures.palette import Colour, label_colours
+from rankgrove.pictures.forces import Pushes, ranked_lists
+from rankgrove.pictures.palette import AXIS, Colour, label_colours
 
 ArrowScale = Literal["own", "common"]
 ARROW_SCALES = ("own", "common")
+
+# What Burges calls the objectives of his figure.
+_BURGES_NAMES = {"rankmart": "RankNet", "lambdamart": "LambdaRank"}
 
 # A picture of training has about so many points where nothing else is asked for.
 _POINTS = 60
@@ -36,6 +39,10 @@ class ForcesDisplay(Display):
         For each list its forces, one `ForceField` of one query per objective.
     titles
         One per list.
+    names
+        What the objectives are called.
+    grades
+        All labels that there are, rising: a label has the same colour in every query.
     top, scale
         As for `plot_forces`.
     """
@@ -45,6 +52,8 @@ class ForcesDisplay(Display):
         lists: Sequence[Sequence[ForceField]],
         titles: Sequence[str] = (),
         *,
+        names: Sequence[str] = (),
+        grades: Iterable[float] = (),
         top: int = 20,
         scale: ArrowScale = "own",
     ) -> None:
@@ -52,15 +61,15 @@ class ForcesDisplay(Display):
             raise unknown_name("scale", str(scale), ARROW_SCALES)
         self.lists = [list(fields) for fields in lists]
         self.titles = list(titles) or [_title(fields[0]) for fields in self.lists]
+        self.names = list(names) or [field.objective.name for field in self.lists[0]]
+        here = (label for fields in self.lists for label in fields[0].labels.tolist())
+        self.grades = sorted({*grades, *here})
         self.top, self.scale = int(whole_number("top", top, 1)), scale
 
     def chart(self) -> Chart:
-        panels = [
-            self._panel(title, fields)
-            for title, fields in zip(self.titles, self.lists, strict=True)
-        ]
-        names = " and ".join(field.objective.name for field in self.lists[0])
-        return Chart(panels, f"The forces of {names} on documents in rank order", columns=2)
+        lists = [(self._listed(fields[0]), self._pushes(fields)) for fields in self.lists]
+        label = f"The forces of {' and '.join(self.names)} on documents in rank order"
+        return Chart(ranked_lists(self.titles, lists), label, columns=2)
 
     def longest(self) -> list[float]:
         """For each objective the force that its longest arrow stands for, the same in all lists."""
@@ -70,25 +79,22 @@ class ForcesDisplay(Display):
         ]
         return largest if self.scale == "own" else [max(largest)] * len(largest)
 
-    def _rows(self, field: ForceField) -> Any:
+    def _rows(self, field: ForceField) -> NDArray[np.int64]:
         return field.rows_by_rank()[: self.top]
 
-    def _panel(self, title: str, fields: Sequence[ForceField]) -> Panel:
-        first = fields[0]
-        rows = self._rows(first)
-        ids = first.document_ids
-        listed = ListedDocuments(
-            first.labels[rows].tolist(), sorted(set(first.labels.tolist())),
-            () if ids is None else [str(name) for name in ids[rows]],
-        )  # fmt: skip
-        pushes = [
+    def _listed(self, field: ForceField) -> ListedDocuments:
+        rows, ids = self._rows(field), field.document_ids
+        names = [] if ids is None else [str(name) for name in ids[rows]]
+        return ListedDocuments(field.labels[rows].tolist(), self.grades, names)
+
+    def _pushes(self, fields: Sequence[ForceField]) -> list[Pushes]:
+        return [
             Pushes(
-                field.objective.name, field.forces[rows].tolist(), longest,
+                name, field.forces[self._rows(field)].tolist(), longest,
                 "one draw of its noise" if field.objective.is_random else "",
             )
-            for field, longest in zip(fields, self.longest(), strict=True)
+            for name, field, longest in zip(self.names, fields, self.longest(), strict=True)
         ]  # fmt: skip
-        return ranked_list(title, listed, pushes)
 
 
 class ForceTotalsDisplay(Display):
@@ -104,12 +110,17 @@ class ForceTotalsDisplay(Display):
         self.totals = dict(totals)
 
     def chart(self) -> Chart:
+        reach = 1.05 * max(
+            float(np.abs(sums.sum(axis=1)).max())
+            for found in self.totals.values()
+            for sums in (found.up, found.down)
+        )
         panels = [
             Panel(
-                name, Axis("trees"), Axis("sum of forces", margin=0.05),
+                name, Axis("trees"), Axis("sum of forces" if at == 0 else "", -reach, reach),
                 [*_areas(found), Rule(0.0, upright=False, dash=())], width=340,
             )
-            for name, found in self.totals.items()
+            for at, (name, found) in enumerate(self.totals.items())
         ]  # fmt: skip
         objective = next(iter(self.totals.values())).objective
         label = f"The sums of the forces of {objective} on documents of each label, over trees"
@@ -148,10 +159,14 @@ class LabelsByRankDisplay(Display):
             (f"label {label:g}", shares[:, place].tolist(), colour)
             for place, (label, colour) in reversed(list(enumerate(_colours(found.labels))))
         ]
-        marks: list[Mark] = list(stacked(ranks, layers, thickness=0.9))
+        marks: list[Mark] = list(stacked(ranks, layers, thickness=1.0))
+        edges = [side for rank in ranks for side in (rank - 0.5, rank + 0.5)]
+        for tops in np.cumsum(shares[:, :0:-1], axis=1).T:
+            marks.append(_edge(edges, np.repeat(tops, 2).tolist()))
         title = f"{name}, {trees}" if name else trees
         share = Axis("share of documents" if at == 0 else "", 0.0, 1.0, shown=at == 0)
-        x = Axis("rank", 0.5, len(ranks) + 0.5)
+        ticks = [rank for rank in ranks if rank == 1 or rank % 5 == 0]
+        x = Axis("rank", 0.5, len(ranks) + 0.5, ticks=[(rank, str(rank)) for rank in ticks])
         return Panel(title, x, share, marks, width=200, height=160)
 
 
@@ -208,24 +223,35 @@ def plot_forces(
         forces_at(data, scores, objective, iteration=iteration, seed=seed).of_query(query)
         for objective in several
     ]
-    return ForcesDisplay([fields], top=top, scale=scale).drawn_into(ax)
+    grades = data.labels.tolist()
+    return ForcesDisplay([fields], grades=grades, top=top, scale=scale).drawn_into(ax)
 
 
 def plot_burges(
     objectives: Sequence[ObjectiveLike] = OBJECTIVES, *, ax: Any = None
 ) -> ForcesDisplay:
-    """Draw figure 1 of Burges (2010): the forces of RankNet and of LambdaRank on two orders.
+    """Draw figure 1 of Burges (2010): forces on two orders of 16 documents.
+
+    Parameters
+    ----------
+    objectives
+        As `forces_at` takes them; by default those of RankNet and of LambdaRank.
+    ax
+        Axes of matplotlib to draw into, one for each order.
 
     >>> from rankgrove import plot_burges
-    >>> plot_burges().titles[0]
-    'relevant at 1 and 15: 13 wrong pairs, NDCG 0.766'
+    >>> plot_burges().titles
+    ['before: 13 wrong pairs, NDCG 0.766', 'after: 11 wrong pairs, NDCG 0.441']
     """
     orders = burges_example()
     lists = [
         [forces_at(order.data, order.scores, objective) for objective in objectives]
         for order in orders
     ]
-    return ForcesDisplay(lists, [order.title for order in orders]).drawn_into(ax)
+    names = [_BURGES_NAMES.get(field.objective.name, "") for field in lists[0]]
+    names = [name or field.objective.name for name, field in zip(names, lists[0], strict=True)]
+    titles = [f"{order.name}: {order.summary}" for order in orders]
+    return ForcesDisplay(lists, titles, names=names).drawn_into(ax)
 
 
 def plot_force_totals(
@@ -310,14 +336,20 @@ def _colours(labels: Sequence[float]) -> list[tuple[float, Colour]]:
     return list(zip(labels, label_colours(len(labels)), strict=True))
 
 
-def _areas(totals: ForceTotals) -> list[Band]:
+def _areas(totals: ForceTotals) -> list[Mark]:
     """The sums on each other, the highest label at 0: upward forces above, downward ones below."""
-    areas = []
+    areas: list[Mark] = []
     for sums in (totals.up, totals.down):
         base = np.zeros(len(totals.trees))
         for place, (label, colour) in reversed(list(enumerate(_colours(totals.labels)))):
             reach = base + sums[:, place]
             low, high = np.minimum(base, reach).tolist(), np.maximum(base, reach).tolist()
             areas.append(Band(totals.trees, low, high, f"label {label:g}", colour, 1.0))
+            areas.append(_edge(totals.trees, reach.tolist()))
             base = reach
     return areas
+
+
+def _edge(x: Sequence[float], y: Sequence[float]) -> Line:
+    """Between two labels: the darkest is as dark as a dark ground."""
+    return Line(x, y, colour=AXIS, width=0.7)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rankgrove.pictures.chart import Anchor, Arrows, Axis, Mark, Panel, Segments, Text
+from rankgrove.pictures.chart import Arrows, Axis, Mark, Panel, Segments, Text
 from rankgrove.pictures.palette import AXIS, DOWN, GRID, UP, label_colours, text_on
 
 LANES = 6
@@ -22,7 +22,7 @@ _HALF = 0.25
 
 _LANE_PIXELS, _ROW_PIXELS = 20, 20
 # How wide the list is, in lanes: ranks, chips, and names if there are any.
-_RANKS, _CHIPS, _NAMES, _GAP = 1.3, 1.7, 5.0, 0.5
+_RANKS, _CHIPS, _NAMES, _GAP = 1.5, 1.9, 5.0, 0.5
 _NAME_LETTERS = 13
 
 
@@ -84,23 +84,45 @@ def arrow_of(rank: int, force: float, longest: float) -> Arrow:
     return Arrow(rank % LANES - side, rank, rank - length)
 
 
-def ranked_list(title: str, documents: Documents, pushes: Sequence[Pushes]) -> Panel:
+def ranked_lists(
+    titles: Sequence[str], lists: Sequence[tuple[Documents, Sequence[Pushes]]]
+) -> list[Panel]:
+    """A panel for each list; the same rank is at the same height in all of them."""
+    arrows = [_arrows(pushes) for _, pushes in lists]
+    ends = [arrow.end for blocks in arrows for block in blocks for arrow in block]
+    n_rows = max(len(documents.labels) for documents, _ in lists)
+    limits = min([0.0, *ends]) - 1.3, max([n_rows + 0.5, *ends]) + 1.6
+    return [
+        _ranked_list(title, documents, pushes, blocks, limits)
+        for title, (documents, pushes), blocks in zip(titles, lists, arrows, strict=True)
+    ]
+
+
+def _arrows(pushes: Sequence[Pushes]) -> list[list[Arrow]]:
+    return [
+        [arrow_of(rank, force, push.longest) for rank, force in enumerate(push.forces, 1)]
+        for push in pushes
+    ]
+
+
+def _ranked_list(
+    title: str,
+    documents: Documents,
+    pushes: Sequence[Pushes],
+    arrows: Sequence[Sequence[Arrow]],
+    limits: tuple[float, float],
+) -> Panel:
     """The list with the arrows of one objective at its right, or of several around it."""
-    n_rows = len(documents.labels)
+    n_rows, n_left = len(documents.labels), int(len(pushes) > 1)
+    start = n_left * (LANES + _GAP)
     wide = _RANKS + _CHIPS + (_NAMES if documents.names else 0.0)
-    left, right = (pushes[:1], pushes[1:]) if len(pushes) > 1 else ([], list(pushes))
-    start = (LANES + _GAP) * len(left)
-    blocks = [(0.0, push) for push in left]
-    blocks += [(start + wide + at * (LANES + _GAP), push) for at, push in enumerate(right)]
-    across = start + wide + len(right) * (LANES + _GAP)
-    arrows = [[arrow_of(rank, force, push.longest) for rank, force in enumerate(push.forces, 1)]
-              for _, push in blocks]  # fmt: skip
-    ends = [arrow.end for block in arrows for arrow in block]
-    top, bottom = min([0.5, *ends]) - 1.3, max([n_rows + 0.5, *ends]) + 1.6
-    marks: list[Mark] = [_guides(blocks, n_rows)]
-    for (x, push), block in zip(blocks, arrows, strict=True):
-        marks += _block(x, push, block, (top, bottom))
+    places = [at * (LANES + _GAP) + (0.0 if at < n_left else wide) for at in range(len(pushes))]
+    across = len(pushes) * (LANES + _GAP) + wide
+    marks: list[Mark] = [_guides(places, n_rows)]
+    for x, push, block in zip(places, pushes, arrows, strict=True):
+        marks += _block(x, push, block, limits)
     marks += _list(start, documents)
+    top, bottom = limits
     return Panel(
         title, Axis(low=0.0, high=across, shown=False),
         Axis(low=top, high=bottom, backwards=True, shown=False), marks,
@@ -108,10 +130,10 @@ def ranked_list(title: str, documents: Documents, pushes: Sequence[Pushes]) -> P
     )  # fmt: skip
 
 
-def _guides(blocks: Sequence[tuple[float, Pushes]], n_rows: int) -> Segments:
+def _guides(places: Sequence[float], n_rows: int) -> Segments:
     """A thin line for each row, from the list to its arrow."""
-    rows = [rank for _ in blocks for rank in range(1, n_rows + 1)]
-    starts = [x for x, _ in blocks for _ in range(n_rows)]
+    rows = [rank for _ in places for rank in range(1, n_rows + 1)]
+    starts = [x for x in places for _ in range(n_rows)]
     ends = [x + LANES for x in starts]
     return Segments(starts, rows, ends, rows, colour=GRID, width=0.7)
 
@@ -145,14 +167,14 @@ def _list(x: float, documents: Documents) -> Iterable[Mark]:
     """Rank, chip with the grade, and name of each document."""
     colours = dict(zip(documents.grades, label_colours(len(documents.grades)), strict=True))
     has_names = bool(documents.names)
+    yield Text(x + _RANKS - 0.25, 0, "rank", AXIS, "end", size=9.0)
+    yield Text(x + _RANKS + _CHIPS / 2 - 0.25, 0, "label", AXIS, size=9.0)
     for at, label in enumerate(documents.labels):
         colour = colours[label]
         yield Text(x + _RANKS - 0.25, at + 1, str(at + 1), AXIS, "end")
-        anchor: Anchor = "middle"
         yield Text(
-            x + _RANKS + _CHIPS / 2 - 0.25, at + 1, f"{label:g}", text_on(colour), anchor,
-            chip=colour,
-        )  # fmt: skip
+            x + _RANKS + _CHIPS / 2 - 0.25, at + 1, f"{label:g}", text_on(colour), chip=colour
+        )
         if has_names:
             name = documents.names[at]
             shown = name if len(name) <= _NAME_LETTERS else name[: _NAME_LETTERS - 1] + "\u2026"
