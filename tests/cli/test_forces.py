@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -166,3 +168,28 @@ def test_documents_without_labels_are_refused(cli, path, test_file, model):
     data = read_data(test_file, feature_names=model.feature_names)
     to_frame(data).drop(columns="label").to_csv("test.csv", index=False)
     fails(cli("forces", path, "test.csv"), 1, "test.csv: the label column must be")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--query", "QID"], "The forces of"),
+        ([], "The sums of the forces of"),
+    ],
+)
+def test_the_picture_is_written_whole(cli, path, test_file, query, args, says, tmp_path):
+    args = [query if arg == "QID" else arg for arg in args]
+    result = cli("forces", path, test_file, *args, "-o", "forces.svg")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.endswith("Wrote forces.svg.\n")
+    assert says in ET.parse(tmp_path / "forces.svg").getroot().get("aria-label")
+    got = cli("forces", path, test_file, *args, "-o", "again.svg", "--json")
+    assert json.loads(got.stdout)["picture"] == "again.svg"
+    assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "forces.svg").read_bytes()
+
+
+def test_the_example_is_drawn(cli, tmp_path):
+    cli("forces", "--example", "burges", "-o", "burges.svg")
+    text = (tmp_path / "burges.svg").read_text()
+    assert "before: 13 wrong pairs, NDCG 0.766" in text
+    assert "LambdaRank" in text
