@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,11 @@ def test_burges_figure_has_the_numbers_of_its_caption_and_the_arrows_of_its_text
     assert lambdarank.forces[[3, 9]].round(2).tolist() == [0.87, 0.50]
     for forces in (ranknet.forces, lambdarank.forces):
         assert forces.sum() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_figure_in_the_documents_is_that_of_today():
+    page = Path(__file__).parents[2] / "docs" / "images" / "burges.svg"
+    assert page.read_text(encoding="utf-8") == plot_burges().to_svg()
 
 
 def test_a_label_has_one_colour_in_every_query(data):
