@@ -198,8 +198,11 @@ def test_the_waterfall_goes_from_nothing_to_the_difference_of_the_scores():
     found = model.why(features, 7, 31)
     [panel] = found.plot().chart().panels
     up, down = (mark for mark in panel.marks if isinstance(mark, Bars))
-    steps = {place: (start, end) for bars in (up, down)
-             for place, start, end in zip(bars.places, bars.starts, bars.ends, strict=True)}  # fmt: skip
+    steps = {
+        place: (start, end)
+        for bars in (up, down)
+        for place, start, end in zip(bars.places, bars.starts, bars.ends, strict=True)
+    }
     assert [steps[n][1] for n in range(len(steps))] == [row.total for row in found.differences]
     assert steps[0][0] == 0.0
     assert all(steps[n + 1][0] == steps[n][1] for n in range(len(steps) - 1))
