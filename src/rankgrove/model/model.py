@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input
 from rankgrove._version import __version__
 from rankgrove.data.levels import named_categories
-from rankgrove.data.matrix import base_of, check_names
+from rankgrove.data.matrix import base_of, check_names, features_of
 from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model import explain
@@ -115,8 +115,14 @@ class Model(ScoringModel):
         """As that of `ScoringModel`; `BinnedData` are scored by their codes."""
         if not isinstance(data, BinnedData):
             return super().predict(data, n_trees=n_trees, base_scores=base_scores, n_jobs=n_jobs)
-        from rankgrove.trees.leaves import walk_tree  # noqa: PLC0415 (imports the engine)
+        if n_trees is not None:
+            n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
+        scores = self._start_of_binned(data, base_scores)
+        self._walk_binned(data, scores, 0, self.n_trees if n_trees is None else n_trees, n_jobs)
+        return scores
 
+    def _start_of_binned(self, data: BinnedData, base_scores: ArrayLike | None) -> Floats:
+        """What the scores of data with the bins of the model start from: an array of its own."""
         check_names(data.feature_names, self.feature_names)
         if named_categories(data.bins.categories, data.levels) != self.schema.named_categories:
             raise DataError(
@@ -125,12 +131,16 @@ class Model(ScoringModel):
             )
         needed = self.schema.needs_base_scores
         base = base_of(data, base_scores, data.n_documents, needed=needed)
-        if n_trees is not None:
-            n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
-        scores = np.zeros(data.n_documents) if base is None else base.copy()
-        for number in range(self.n_trees if n_trees is None else n_trees):
+        return np.zeros(data.n_documents) if base is None else base.copy()
+
+    def _walk_binned(
+        self, data: BinnedData, scores: Floats, first: int, last: int, n_jobs: int | None
+    ) -> None:
+        """Add to scores what trees from one number to before another give, by codes."""
+        from rankgrove.trees.leaves import walk_tree  # noqa: PLC0415 (imports the engine)
+
+        for number in range(first, last):
             walk_tree(self.ensemble.tree(number), data.bins, data.matrix, scores, n_jobs)
-        return scores
 
     def _score(
         self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None
@@ -205,3 +215,28 @@ class Model(ScoringModel):
             f"<Model: {self.n_trees} trees, {len(self.ensemble.value)} leaves, "
             f"{self.n_features} features{base}, by Rankgrove {self.version}>"
         )
+
+
+def prefix_scores(
+    model: Model, data: Any, n_trees: Sequence[int], n_jobs: int | None = None
+) -> Iterator[Floats]:
+    """The scores by the first so many trees, for rising numbers; each tree is gone through once.
+
+    They have the bits of `Model.predict` with that number of trees.
+    """
+    if isinstance(data, BinnedData):
+        scores, done = model._start_of_binned(data, None), 0
+        for number in n_trees:
+            model._walk_binned(data, scores, done, number, n_jobs)
+            done = number
+            yield scores.copy()
+        return
+    encoded = model.schema.encode(features_of(data, model.feature_names, model.schema.levels))
+    base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
+    scores = np.zeros(len(encoded)) if base is None else base
+    done = 0
+    for number in n_trees:
+        part = model.ensemble.between(done, number)
+        scores = PreparedEnsemble(part).score(encoded, n_jobs=n_jobs, base=scores)
+        done = number
+        yield scores
