@@ -106,7 +106,7 @@ class ComparisonDisplay(Display):
     def _verdict(self, row: Row) -> str:
         p = show_p(row.adjusted)
         against = f"{row.name} less {self.reference}: {signed(row.difference)}"
-        return f"{against}, p {p if p.startswith('<') else f'= {p}'}" if p else against
+        return f"{against}, p {p.replace('<', '< ') if '<' in p else f'= {p}'}" if p else against
 
     def _scatter(self, change: Change) -> Panel:
         marks: list[Mark] = [Line([0.0, 1.0], [0.0, 1.0], "", AXIS, (4, 4), 1.0)]
