@@ -149,7 +149,8 @@ def _mark(mark: Mark, ax: Axes, label: str | None) -> None:
                     linewidth=mark.width, label=label)  # fmt: skip
         case Points():
             ax.scatter(mark.x, mark.y, s=(1.5 * mark.size) ** 2, c=colour, alpha=mark.opacity,
-                       marker=_MARKERS[mark.shape], linewidths=0, clip_on=False, label=label)  # fmt: skip
+                       marker=_MARKERS[mark.shape], linewidths=0, clip_on=False,
+                       label=label)  # fmt: skip
         case Bars():
             _bars(mark, ax, label)
         case Band():
