@@ -6,7 +6,7 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rankgrove.errors import refusal
 from rankgrove.pictures import matplotlib_, svg
@@ -64,7 +64,7 @@ class Display(ABC):
             else matplotlib_.draw(chart, ax)
         )  # fmt: skip
         self.ax_ = drawn[0] if len(drawn) == 1 else drawn
-        self.figure_ = drawn[0].get_figure(root=True)  # type: ignore[assignment]
+        self.figure_ = matplotlib_.figure_of(drawn[0])
         return self
 
     def drawn_into(self, ax: Axes | Sequence[Axes] | None) -> Self:
@@ -95,7 +95,7 @@ def content_of(chart: Chart, path: str | os.PathLike[str]) -> bytes:
     suffix = check_format(path)
     if suffix not in BY_MATPLOTLIB:
         return svg.draw(chart).encode()
-    figure: Any = matplotlib_.draw_figure(chart, managed=False)[0].get_figure(root=True)
+    figure = matplotlib_.figure_of(matplotlib_.draw_figure(chart, managed=False)[0])
     stream = io.BytesIO()
     dated = {"CreationDate": None} if suffix == ".pdf" else {}
     figure.savefig(stream, format=suffix[1:], metadata=dated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import unicodedata
 from typing import NamedTuple
 
 from rankgrove.pictures.chart import Axis, Chart, Panel
@@ -58,8 +59,9 @@ class Grid(NamedTuple):
 
 
 def text_width(text: str, size: float = FONT_SIZE) -> float:
-    """About how wide a text is."""
-    return 0.56 * size * len(text)
+    """About how wide a text is; signs of Chinese or Japanese and emoji take more room."""
+    wide = sum(unicodedata.east_asian_width(sign) in "FW" for sign in text)
+    return size * (0.56 * len(text) + 0.44 * wide)
 
 
 def wrapped(text: str, width: float) -> list[str]:

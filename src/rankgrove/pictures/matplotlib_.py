@@ -90,10 +90,17 @@ def draw(chart: Chart, ax: Axes | Sequence[Axes], *, own_figure: bool = False) -
     look = {"title": title, "fontsize": "medium", "title_fontsize": "medium", "alignment": "left"}
     if own_figure:
         place = {"loc": "outside upper left", "ncols": _beside(chart, width), "frameon": False}
-        axes[0].get_figure().legend(entries.values(), entries, **place, **look)
+        legend: Any = figure_of(axes[0]).legend
+        legend(entries.values(), entries, **place, **look)
     else:
         axes[0].legend(entries.values(), entries, **look)
     return axes
+
+
+def figure_of(ax: Any) -> Figure:
+    """The whole figure that axes stand in, also those of a part of a figure."""
+    figure: Figure = ax.figure.figure
+    return figure
 
 
 def _beside(chart: Chart, width: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -27,6 +28,8 @@ from rankgrove.pictures.layout import EDGE, FONT_SIZE, text_width, ticks_of, wra
 from rankgrove.pictures.palette import AXIS, GRID, GROUND, TEXT, Colour
 from rankgrove.pictures.scales import Scale
 
+# Control characters and halves of characters.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ROW = 18
 _TICK = 4
 
@@ -98,7 +101,7 @@ def draw(chart: Chart) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{scope}" width="{width:.0f}" '
             f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
             f'style="max-width: 100%; height: auto" font-family="sans-serif" '
-            f'font-size="{FONT_SIZE:g}" role="img" aria-label="{escape(chart.label)}">',
+            f'font-size="{FONT_SIZE:g}" role="img" aria-label="{_sound(chart.label)}">',
             sheet.style(scope),
             f'<rect class="{ground}" width="{width:.0f}" height="{height:.0f}"/>',
             *parts,
@@ -318,5 +321,10 @@ def _text(
     space = " " if attributes else ""
     return (
         f'<text class="{sheet.fill(colour)}" x="{x:.1f}" y="{y:.1f}"{space}{attributes}>'
-        f"{escape(text)}</text>"
+        f"{_sound(text)}</text>"
     )
+
+
+def _sound(text: str) -> str:
+    """Any text as XML takes it: what no XML may hold is shown as a question mark on a diamond."""
+    return escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text))

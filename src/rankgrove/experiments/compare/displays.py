@@ -109,8 +109,9 @@ class ComparisonDisplay(Display):
         return f"{against}, p {p.replace('<', '< ') if '<' in p else f'= {p}'}" if p else against
 
     def _scatter(self, change: Change) -> Panel:
-        marks: list[Mark] = [Line([0.0, 1.0], [0.0, 1.0], "", AXIS, (4, 4), 1.0)]
         x, y, gaps = self.reference_values, change.values, change.differences
+        most = max(1.0, float(max(x.max(), y.max())))
+        marks: list[Mark] = [Line([0.0, most], [0.0, most], "", AXIS, (4, 4), 1.0)]
         if len(x) > _MOST_POINTS:
             marks += _cells(x, y)
         else:
@@ -121,7 +122,6 @@ class ComparisonDisplay(Display):
                                     3.0, 0.8))  # fmt: skip
         row = change.row
         title = f"better {row.wins:,}, equal {row.ties:,}, worse {row.losses:,}"
-        most = max(1.0, float(max(x.max(), y.max())))
         across, up = (
             Axis(f"{self.metric} of {name}", 0.0, most) for name in (self.reference, change.name)
         )

@@ -17,6 +17,7 @@ from rankgrove.metrics.base import Floats
 from rankgrove.model.base import ScoringModel
 from rankgrove.model.explain import value_text
 from rankgrove.model.importance import PermutationImportance
+from rankgrove.model.model import Model
 from rankgrove.pictures.chart import Axis, Band, Bars, Chart, Line, Mark, Panel, Points, Rule
 from rankgrove.pictures.display import Display
 from rankgrove.pictures.palette import AXIS, CANDIDATES, DOWN
@@ -74,7 +75,7 @@ def plot_importance(
         drops of a metric, with their standard deviation.
     kind, data
         For a model, as for `Model.importance`: "gain", "split", or "contribution" on data. A
-        network has "contribution" only.
+        network has "contribution" only, and needs data.
     top
         How many features to show.
     ax
@@ -94,7 +95,7 @@ def plot_importance(
         measure = f"drop of {model.metric} when the feature is shuffled"
     else:
         trained = model_of(model)
-        if kind == "gain" and trained.n_trees == 0 and data is not None:
+        if kind == "gain" and not isinstance(trained, Model):
             kind = "contribution"
         names, values = trained.feature_names, trained.importance(kind, data)
         measure = {"gain": "sum of the gains of its splits", "split": "number of its splits"}.get(
