@@ -179,6 +179,5 @@ def take_queries(name: str, section: dict[str, Any], kept: NDArray[np.bool_]) ->
         taken["feature"] = np.array(section["feature"])[np.repeat(kept, n_features)].tolist()
         taken["value"] = [section["value"][cell] for cell in cells]
         taken["adds"] = [one and [one[cell] for cell in cells] for one in section["adds"]]
-        for column in ("rest", "score"):
-            taken[column] = [of_rows(one) for one in section[column]]
+        taken["rest"] = [of_rows(one) for one in section["rest"]]
     return taken

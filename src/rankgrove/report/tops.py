@@ -55,7 +55,8 @@ def make_tops(material: Material, rows: Integers, ideal: Integers, titles: Any) 
         "title": None if titles is None else [titles[row] for row in rows.tolist()],
         "label": plain_labels(data.labels[rows]),
         "rank": [material.ranks[name][rows].tolist() for name in material.names],
-        "ideal": ideal[rows].tolist(),
+        # (Where a document stands below the shown ranks of the ideal order is of no use.)
+        "ideal": np.minimum(ideal[rows], material.top + 1).tolist(),
         "score": scores,
     }
 
