@@ -26,11 +26,19 @@ def why_no_shares(metric: Metric, rankings: Rankings) -> str | None:
     return None
 
 
-def document_shares(metric: Metric, rankings: Rankings) -> Floats:
+def order_of(metric: Metric) -> str:
+    """The policy on ties that puts documents into the order in which they have their shares."""
+    return "stable" if metric.ties == "expected" else metric.ties
+
+
+def document_shares(
+    metric: Metric, rankings: Rankings, order: NDArray[np.int64] | None = None
+) -> Floats:
     """What each document adds to the value of its query, in the order of the rows.
 
     Empty queries have shares of 0. With `ties=expected` a document has its mean share over all
-    orders of the documents that it is tied with. Ask `why_no_shares` first.
+    orders of the documents that it is tied with. Ask `why_no_shares` first. `order` is that of
+    `rankings` by `order_of(metric)`, where it is known.
 
     >>> from rankgrove.metrics.spec import parse_metric
     >>> rankings = Rankings([0, 1, 1], [3.0, 2.0, 1.0], [0, 3])
@@ -42,7 +50,7 @@ def document_shares(metric: Metric, rankings: Rankings) -> Floats:
     form = metric.form(rankings)
     if form is None:
         raise TypeError(f"{metric} has no shares of documents.")
-    order = rankings.order("stable" if metric.ties == "expected" else metric.ties)
+    order = rankings.order(order_of(metric)) if order is None else order
     sizes = np.diff(rankings.offsets)
     places = np.arange(len(order)) - np.repeat(rankings.offsets[:-1], sizes)
     ranked = form.values[order]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from rankgrove.errors import DataError, refusal
 from rankgrove.experiments.compare.compare import score_candidates
 from rankgrove.experiments.compare.comparison import Comparison
 from rankgrove.metrics.base import Floats, Metric, Rankings
+from rankgrove.metrics.shares import document_shares, order_of, why_no_shares
 from rankgrove.model.base import ScoringModel, load
 from rankgrove.model.model import Model
 
@@ -136,8 +137,7 @@ class Material:
 
         The mean over all orders has no order to show: then documents stand as in the data.
         """
-        ties = self.metrics[0].ties
-        return "stable" if ties == "expected" else ties
+        return order_of(self.metrics[0])
 
     @property
     def models(self) -> dict[str, ScoringModel]:
@@ -167,14 +167,32 @@ class Material:
         return {name: first.with_scores(one.scores) for name, one in self.candidates.items()}
 
     @cached_property
+    def _orders(self) -> dict[tuple[str, str], Integers]:
+        return {}
+
+    def order(self, name: str, ties: str) -> Integers:
+        """The rows in the order of a candidate, under a policy on ties."""
+        if (name, ties) not in self._orders:
+            self._orders[name, ties] = self.rankings[name].order(ties)
+        return self._orders[name, ties]
+
+    @cached_property
     def ranks(self) -> dict[str, Integers]:
         """The rank of each row, from 1, by candidate."""
         found = {}
-        for name, rankings in self.rankings.items():
+        for name in self.names:
             ranks = np.empty(self.data.n_documents, np.int64)
-            ranks[rankings.order(self.ties)] = self.places + 1
+            ranks[self.order(name, self.ties)] = self.places + 1
             found[name] = ranks
         return found
+
+    def no_shares(self, metric: Metric) -> str | None:
+        """Why documents have no shares of a metric; None if they have."""
+        return why_no_shares(metric, self.rankings[self.names[0]])
+
+    def shares(self, metric: Metric, name: str) -> Floats:
+        """What each row adds to a metric of its query, under a candidate."""
+        return document_shares(metric, self.rankings[name], self.order(name, order_of(metric)))
 
     @cached_property
     def grades(self) -> list[float] | None:
@@ -189,9 +207,9 @@ class Material:
 
     @cached_property
     def change(self) -> Floats:
-        """By how much candidates differ in each query under the first metric, at most; 0 if skipped.
+        """By how much candidates differ in each query under the first metric, at most.
 
-        One candidate alone is held against the best value that it has anywhere.
+        A skipped query has 0. One candidate alone is held against the best value that it has.
         """
         values = np.array(list(self.comparison.per_query(str(self.metrics[0])).values()))
         if len(values) == 1:
@@ -201,6 +219,22 @@ class Material:
             return np.nan_to_num(values.max(axis=0) - values.min(axis=0))
         at = self.names.index(baseline)
         return np.nan_to_num(np.abs(values - values[at]).max(axis=0))
+
+
+def rows_of(data: Dataset, rows: Integers) -> Dataset:
+    """These rows of the data, each a query of its own: for what goes document by document."""
+    base = data.base_scores
+    return replace(
+        data, features=data.features[rows], labels=data.labels[rows],
+        offsets=np.arange(len(rows) + 1), query_ids=np.arange(len(rows)), weights=None,
+        base_scores=None if base is None else base[rows], document_ids=None, document_weights=None,
+        shard=None,
+    )  # fmt: skip
+
+
+def every_nth(numbers: Integers, most: int) -> Integers:
+    """At most so many of the numbers, evenly spread."""
+    return numbers[:: max(1, -(-len(numbers) // max(1, most)))]
 
 
 def plain_labels(labels: NDArray[np.float32]) -> list[Any]:

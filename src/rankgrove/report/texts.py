@@ -25,8 +25,8 @@ def document_titles(data: Dataset, titles: Texts | None) -> list[str] | None:
         return None
     if data.document_ids is None and isinstance(titles, Mapping):
         raise DataError(
-            f"{parameter('titles')} must be of data with document ids, by which they are found. Got "
-            f"none: read the data with {parameter('document_ids', True)}."
+            f"{parameter('titles')} must be of data with document ids, by which they are found. "
+            f"Got none: read the data with {parameter('document_ids', True)}."
         )
     ids: list[str] = []
     if data.document_ids is not None:
@@ -48,7 +48,7 @@ def _texts(name: str, given: Texts, ids: list[str], unit: str) -> list[str]:
     if known.keys().isdisjoint(ids):
         some = next(iter(known), "none at all")
         raise DataError(
-            f"{parameter(name)} must be by {unit} id, as {ids[0]!r}. Got no {unit} of the data, but "
-            f"{some!r}: are they of other data?"
+            f"{parameter(name)} must be by {unit} id, as {ids[0]!r}. Got no {unit} of the data, "
+            f"but {some!r}: are they of other data?"
         )
     return [known.get(one, one) for one in ids]

@@ -1,4 +1,4 @@
-"""The section `tops`: the documents that any candidate shows, where each puts them, and the ideal."""
+"""The sections `tops` and `shares`: the documents that are shown, and what each is worth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from rankgrove.metrics.shares import document_shares, why_no_shares
 from rankgrove.report.material import Integers, Material, digits_for, plain_labels, plain_numbers
 from rankgrove.report.queries import in_units
 
@@ -67,17 +66,14 @@ def make_shares(material: Material, rows: Integers, chosen: Integers) -> dict[st
     The difference between two candidates is by how much a document that moved changed the metric.
     """
     kept = rows[np.isin(material.query_of_row[rows], chosen)]
-    values: dict[str, Any] = {}
-    for metric in material.metrics:
-        first = next(iter(material.rankings.values()))
-        if why_no_shares(metric, first) is not None:
-            values[str(metric)] = None
-            continue
-        values[str(metric)] = [
-            in_units(document_shares(metric, rankings)[kept])
-            for rankings in material.rankings.values()
-        ]
-    return {"queries": chosen.tolist(), "values": values}
+    values = {
+        str(metric): None
+        if material.no_shares(metric)
+        else [in_units(material.shares(metric, name)[kept]) for name in material.names]
+        for metric in material.metrics
+    }
+    counts = np.bincount(material.query_of_row[kept], minlength=material.n_queries)[chosen]
+    return {"queries": chosen.tolist(), "counts": counts.tolist(), "values": values}
 
 
 def _plain_scores(scores: Any) -> list[float | None]:
