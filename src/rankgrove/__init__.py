@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.base import ScoringModel, load
+    from rankgrove.model.by_label import ForceTotals, LabelsByRank, force_totals, labels_by_rank
     from rankgrove.model.combined import CombinedModel
+    from rankgrove.model.forces import ForceField, forces_at, forces_over_trees
     from rankgrove.model.model import Model
     from rankgrove.model.scorer import Scorer
     from rankgrove.neural.estimators import LambdaRank, RankNet
@@ -42,7 +44,10 @@ __all__ = [
     "CrossValidation",
     "Dataset",
     "Evaluation",
+    "ForceField",
+    "ForceTotals",
     "Gap",
+    "LabelsByRank",
     "LambdaRank",
     "MARTClassifier",
     "MARTRegressor",
@@ -60,9 +65,13 @@ __all__ = [
     "compare",
     "cross_validate",
     "evaluate",
+    "force_totals",
+    "forces_at",
+    "forces_over_trees",
     "from_frame",
     "generalisation_gap",
     "is_local_maximum",
+    "labels_by_rank",
     "load",
     "make_web_search",
     "parse_metric",
@@ -94,7 +103,9 @@ _HOMES = {
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.base": ("ScoringModel", "load"),
+    "model.by_label": ("ForceTotals", "LabelsByRank", "force_totals", "labels_by_rank"),
     "model.combined": ("CombinedModel",),
+    "model.forces": ("ForceField", "forces_at", "forces_over_trees"),
     "model.model": ("Model",),
     "model.scorer": ("Scorer",),
     "neural.estimators": ("LambdaRank", "RankNet"),

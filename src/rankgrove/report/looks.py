@@ -123,7 +123,7 @@ def _candidate_looks(material: Material) -> list[dict[str, Any]]:
 
 def _feature_looks(description: Description) -> list[dict[str, Any]]:
     gaps, constant = description.missing_features, description.constant_features
-    found = [
+    return [
         _look(
             "contradictions",
             f"{description.contradictions:,} documents have the features of another one of their "
@@ -148,7 +148,6 @@ def _feature_looks(description: Description) -> list[dict[str, Any]]:
             len(constant),
         ),
     ]
-    return found
 
 
 def _some(names: Any) -> str:

@@ -1,4 +1,4 @@
-"""The sections `by_rank` and `labels`: at which ranks a metric is won, and how labels are ranked."""
+"""The sections `by_rank` and `labels`: where a metric is won, and how labels are ranked."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from rankgrove.report.material import (
 
 # So many features are named in each query; the others are added up.
 FEATURES = 8
+# The contributions of a network take milliseconds per document: so many documents are explained.
+MOST_BY_NETWORK = 2000
 _SIGNIFICANT = 4
 _SCORE_DIGITS = 5
 # Contributions of this many numbers at a time: 64 MB for each candidate.
@@ -153,11 +156,9 @@ def _blocks(counts: Integers, n_features: int) -> list[tuple[int, int, int, int]
     """Runs of queries, and of their rows, whose contributions take little memory."""
     ends = np.cumsum(counts)
     part = (ends - 1) * max(1, n_features) // _BLOCK
-    bounds = np.flatnonzero(np.append(True, part[1:] != part[:-1])).tolist() + [len(counts)]
+    bounds = [*np.flatnonzero(np.append(True, part[1:] != part[:-1])).tolist(), len(counts)]
     starts = np.append(0, ends).tolist()
-    return [
-        (q0, q1, starts[q0], starts[q1]) for q0, q1 in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    return [(q0, q1, starts[q0], starts[q1]) for q0, q1 in pairwise(bounds)]
 
 
 def _explain_block(

@@ -9,19 +9,23 @@ from typing import Any
 import numpy as np
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.experiments.compare.gap import generalisation_gap, prefix_scores
+from rankgrove.experiments.compare.gap import generalisation_gap
 from rankgrove.experiments.tables import plain, plain_dict
-from rankgrove.metrics.base import Rankings
 from rankgrove.metrics.evaluate import measure_dataset
-from rankgrove.model.model import Model
-from rankgrove.report.material import Candidate, Material, every_nth
-from rankgrove.report.ranks import label_counts
+from rankgrove.model.by_label import force_totals, labels_by_rank
+from rankgrove.model.model import Model, prefix_scores
+from rankgrove.report.forces import no_forces
+from rankgrove.report.material import Candidate, Material, digits_for, every_nth, plain_numbers
 
 # Points of a curve, and numbers of trees at which labels are counted by rank.
 _POINTS = 50
 _STAGES = 8
 # Documents of the queries whose labels are counted after each of these numbers of trees.
 _COUNTED = 100_000
+# Numbers of trees at which forces are added up, and documents whose forces these are.
+_TOTALS = 20
+_PUSHED = 20_000
+_SIGNIFICANT = 5
 
 
 def make_training(material: Material) -> dict[str, Any]:
@@ -39,6 +43,7 @@ def make_training(material: Material) -> dict[str, Any]:
         "curves": curves,
         "gap": rows,
         "labels_by_rank": _labels_by_rank(material),
+        "force_totals": _force_totals(material),
     }
 
 
@@ -107,22 +112,44 @@ def _labels_by_rank(material: Material) -> dict[str, Any] | None:
         return None
     n_queries = max(1, material.n_queries * _COUNTED // material.data.n_documents)
     queries = every_nth(np.arange(material.n_queries), n_queries)
-    chosen = np.isin(material.query_of_row, queries)
-    grades, places = material.grade_of_row[chosen], material.places[chosen]
-    n_ranks = min(2 * material.top, int(material.data.group.max()))
     found = {}
     for name, model in material.tree_models.items():
         data = material.candidates[name].data
-        if data is None:
+        if data is not None:
+            found[name] = labels_by_rank(
+                model, data.take_queries(queries), _numbers_of_trees(model.n_trees, _STAGES),
+                top=2 * material.top, n_jobs=material.n_jobs,
+            ).to_dict()  # fmt: skip
+    return {"queries": len(queries), "candidates": found}
+
+
+def _force_totals(material: Material) -> dict[str, Any] | None:
+    """The sums of forces on the documents of each label through training; None without grades."""
+    if material.grades is None:
+        return None
+    found: dict[str, Any] = {}
+    for name, model in material.tree_models.items():
+        candidate = material.candidates[name]
+        part = candidate.train or candidate.data
+        if part is None or no_forces(model):
             continue
-        part = data.take_queries(queries)
-        stages = _numbers_of_trees(model.n_trees, _STAGES)
-        counts = []
-        for scores in prefix_scores(model, part, stages, material.n_jobs):
-            ranks = np.empty(len(scores), np.int64)
-            ranks[Rankings.of_data(part, scores, material.n_jobs).order(material.ties)] = places + 1
-            counts.append(label_counts(ranks, grades, n_ranks, len(material.grades)).tolist())
-        found[name] = {"n_trees": stages, "counts": counts}
-    return {
-        "queries": len(queries), "ranks": n_ranks, "grades": material.grades, "candidates": found,
-    }  # fmt: skip
+        n_queries = max(1, part.n_queries * _PUSHED // part.n_documents)
+        queries = every_nth(np.arange(part.n_queries), n_queries)
+        totals = force_totals(
+            model, part.take_queries(queries), _numbers_of_trees(model.n_trees, _TOTALS),
+            n_jobs=material.n_jobs,
+        )  # fmt: skip
+        found[name] = {
+            "part": "data" if candidate.train is None else "train",
+            "queries": len(queries),
+            **_rounded(totals.to_dict()),
+        }
+    return found
+
+
+def _rounded(totals: dict[str, Any]) -> dict[str, Any]:
+    for side in ("up", "down"):
+        sums = np.array(totals[side])
+        digits = digits_for(sums, _SIGNIFICANT)
+        totals[side] = [plain_numbers(row, digits) for row in sums]
+    return totals
