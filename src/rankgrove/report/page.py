@@ -21,11 +21,8 @@ from typing import Any, NamedTuple
 
 from rankgrove.data.streams import open_for_writing
 
-# Unpacked by themselves, when a view asks for them; the rest of the contract is the outline.
-SECTIONS = (
-    "comparison", "verdicts", "queries", "tops", "shares", "ranks", "why", "features", "training",
-    "forces", "data", "looks",
-)  # fmt: skip
+# What the page reads first; every other part of the contract is a section of its own.
+OUTLINE = ("format", "version", "made", "candidates", "baseline", "absent", "left_out")
 # In this order: what stands first is used by what follows.
 SCRIPTS = (
     "elements", "store", "frames", "charts", "scatter", "table", "ranking", "why", "small",
@@ -61,12 +58,16 @@ def make_page(contract: dict[str, Any]) -> str:
         What `Report.to_dict` gives.
     """
     opening = _opening(contract)
-    outline = {name: value for name, value in contract.items() if name not in SECTIONS}
+    outline = {name: contract.get(name) for name in OUTLINE}
     outline["opening"] = {"metric": opening.metric, "new": opening.new, "old": opening.old}
     outline["sentences"] = _sentences_alone(contract)
     sections = {"outline": outline}
-    sections |= {name: contract[name] for name in SECTIONS if contract.get(name) is not None}
-    style, script = _static("style.css"), _script()
+    sections |= {
+        name: section
+        for name, section in contract.items()
+        if name not in OUTLINE and section is not None
+    }
+    style, script = _style(), _script()
     parts = {
         "policy": _policy(style, script),
         "title": escape(_title(opening)),
@@ -93,8 +94,23 @@ def _static(name: str) -> str:
 
 
 @cache
+def _style() -> str:
+    return _compact(_static("style.css"))
+
+
+@cache
 def _script() -> str:
-    return "\n".join(_static(f"{name}.js") for name in SCRIPTS)
+    return "\n".join(_compact(_static(f"{name}.js")) for name in SCRIPTS)
+
+
+def _compact(source: str) -> str:
+    """The source without comments and indentation, which are for readers of the package.
+
+    >>> _compact("// Why.\\n/** @param {any} x */\\nconst f = (x) =>\\n  x;\\n")
+    'const f = (x) =>\\nx;'
+    """
+    bare = re.sub(r"/\*.*?\*/ ?|^\s*//[^\n]*", "", source, flags=re.DOTALL | re.MULTILINE)
+    return "\n".join(line.strip() for line in bare.splitlines() if line.strip())
 
 
 def _policy(style: str, script: str) -> str:

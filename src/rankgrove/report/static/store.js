@@ -49,8 +49,13 @@ class Store {
     this.comparison = comparison;
     this.verdicts = verdicts ?? {};
     this.queries = queries;
+    /** @type {string[]} */
     this.names = outline.candidates.map((/** @type {any} */ one) => one.name);
     this.metrics = Object.keys(comparison.metrics);
+    /** @type {any[]|null} */
+    this.looks = null;
+    /** @type {{key: string, list: Int32Array}|null} */
+    this.lastShown = null;
     this.count = queries ? queries.id.length : 0;
     /** @type {Map<string, Promise<any>>} */
     this.loading = new Map();

@@ -97,7 +97,6 @@ class QueryTable {
   /** Sort anew and draw. */
   refresh() {
     this.order = sortQueries(this.store, this.columns);
-    this.places = null;
     const height = Math.min((this.order.length + 1) * ROW_HEIGHT, MOST_HEIGHT);
     this.room.style.height = `${height}px`;
     this.table.setAttribute("aria-rowcount", String(this.order.length + 1));

@@ -25,7 +25,8 @@ function allCurves(/** @type {Store} */ store, /** @type {any} */ section) {
 }
 
 /** The place of the highest value. @param {(number|null)[]} values */
-const peakOf = (values) => values.reduce((best, value, at) => ((value ?? -Infinity) > (values[best] ?? -Infinity) ? at : best), 0);
+const peakOf = (values) => values.reduce((/** @type {number} */ best, value, at) =>
+  ((value ?? -Infinity) > (values[best] ?? -Infinity) ? at : best), 0);
 
 /** The range of a metric that is worth its room: without the first steps, which are far below. */
 function curveRange(/** @type {any[]} */ curves) {
@@ -89,10 +90,11 @@ function gapTable(/** @type {Store} */ store, /** @type {any} */ section, /** @t
 }
 
 /** Who stands at which rank after so many trees: a column per rank, labels stacked. */
-function labelChart(/** @type {any} */ stages, /** @type {any} */ grades, /** @type {number} */ stage, /** @type {number} */ width) {
+function labelChart(/** @type {any} */ stages, /** @type {number} */ stage, /** @type {number} */ width) {
+  const grades = stages.labels;
   const height = 250;
   const counts = stages.counts[stage];
-  const chart = makeChart(width, height, `Labels at each rank after ${stages.n_trees[stage]} trees`);
+  const chart = makeChart(width, height, `Labels at each rank after ${stages.trees[stage]} trees`);
   const y = linear(0, 100, height - 40, 8);
   leftAxis(chart, [0, 50, 100], y, 46, width, (tick) => `${tick} %`);
   const wide = (width - 50) / counts.length;
@@ -114,7 +116,8 @@ function labelChart(/** @type {any} */ stages, /** @type {any} */ grades, /** @t
 
 /** Labels by rank with a slider over training. */
 function addLabelShares(/** @type {Store} */ store, /** @type {any} */ section, /** @type {HTMLElement} */ box) {
-  const { candidates, grades } = section.labels_by_rank;
+  const { candidates } = section.labels_by_rank;
+  const grades = /** @type {any} */ (Object.values(candidates)[0]).labels;
   const chart = make("div");
   const slider = make("input", { type: "range", min: 0, value: 0, "aria-label": "Trees" });
   const told = make("output");
@@ -122,16 +125,16 @@ function addLabelShares(/** @type {Store} */ store, /** @type {any} */ section, 
   const whose = () => Object.keys(candidates).find((name) => candidates[name] === stages()) ?? "";
   const paint = drawForWidth(chart, (width) => {
     const stage = Number(slider.value);
-    told.textContent = `after ${whole(stages().n_trees[stage])} trees`;
+    told.textContent = `after ${whole(stages().trees[stage])} trees`;
     slider.setAttribute("aria-valuetext", told.textContent);
-    chart.replaceChildren(labelChart(stages(), grades, stage, width));
+    chart.replaceChildren(labelChart(stages(), stage, width));
   });
   const most = Math.max(...grades.map(Number));
   const title = make("h3");
   box.append(title, make("div", { class: "forces-head" }, slider, told), chart,
     make("p", { class: "legend" }, "labels ", ...grades.map((/** @type {any} */ grade) => labelChip(Number(grade), most))));
   const refresh = () => {
-    slider.max = String(stages().n_trees.length - 1);
+    slider.max = String(stages().trees.length - 1);
     slider.value = slider.max;
     title.textContent = `Labels by rank, ${whose()}`;
     paint();
@@ -207,6 +210,6 @@ function addTraining(/** @type {Store} */ store, /** @type {View} */ view, /** @
   });
   paint();
   store.on(["metric", "now", "base"], paint);
-  if (section.labels_by_rank) addLabelShares(store, section, shares);
+  if (Object.keys(section.labels_by_rank?.candidates ?? {}).length) addLabelShares(store, section, shares);
   if (section.force_totals && Object.keys(section.force_totals).length) addTotals(store, section, shares);
 }
