@@ -240,6 +240,12 @@ def every_nth(numbers: Integers, most: int) -> Integers:
     return numbers[:: max(1, -(-len(numbers) // max(1, most)))]
 
 
+def plain_text(value: Any) -> str:
+    """A text that any file can hold: half of a surrogate pair becomes a question mark."""
+    text = str(value)
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 def plain_labels(labels: NDArray[np.float32]) -> list[Any]:
     """Labels for JSON: whole numbers where all are, else with the digits that they were given."""
     if bool((labels == np.floor(labels)).all()):
