@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rankgrove.model.scorer import Scorer
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.objectives.check import check_objective
+    from rankgrove.report.build import Report, make_report
     from rankgrove.trees.binned_data import BinnedData
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Model",
     "RankNet",
     "Ranker",
+    "Report",
     "Scorer",
     "ScoringModel",
     "Tuned",
@@ -73,6 +75,7 @@ __all__ = [
     "is_local_maximum",
     "labels_by_rank",
     "load",
+    "make_report",
     "make_web_search",
     "parse_metric",
     "read_data",
@@ -110,6 +113,7 @@ _HOMES = {
     "model.scorer": ("Scorer",),
     "neural.estimators": ("LambdaRank", "RankNet"),
     "objectives.check": ("check_objective",),
+    "report.build": ("Report", "make_report"),
     "trees.binned_data": ("BinnedData",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

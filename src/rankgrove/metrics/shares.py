@@ -62,7 +62,7 @@ def document_shares(
     elif form.kind == PRECISION:
         relevant = ranked > 0
         counts = np.cumsum(relevant)
-        before = (counts - relevant)[rankings.offsets[:-1]]
+        before: NDArray[np.int64] = (counts - relevant)[rankings.offsets[:-1]]
         shares = relevant * (counts - np.repeat(before, sizes)) * discounts
     else:
         shares = _cascade(form, ranked, rankings.offsets)

@@ -12,7 +12,7 @@ from typing import Any
 from rankgrove._version import __version__
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.describe import describe
-from rankgrove.data.streams import check_writable, open_for_writing
+from rankgrove.data.streams import check_writable
 from rankgrove.errors import RankgroveError, whole_number
 from rankgrove.experiments.checks import check_dataset
 from rankgrove.experiments.compare.compare import compare
@@ -30,6 +30,7 @@ from rankgrove.report.groups import make_slices
 from rankgrove.report.limits import choose_queries, fit, note, parse_size
 from rankgrove.report.looks import make_looks
 from rankgrove.report.material import Candidate, Material, as_candidates
+from rankgrove.report.page import make_page, write_page
 from rankgrove.report.queries import make_queries
 from rankgrove.report.ranks import make_by_rank, make_labels
 from rankgrove.report.reasons import MOST_BY_NETWORK, explained, make_reasons
@@ -68,16 +69,12 @@ class Report:
 
     def to_html(self) -> str:
         """The page: one HTML document, which loads nothing from elsewhere."""
-        from rankgrove.report.page import make_page  # noqa: PLC0415 (`--json` needs no page)
-
         return make_page(self.contents)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the page to a file, which appears whole or not at all."""
         check_writable(path)
-        page = self.to_html().encode()
-        with open_for_writing(path) as stream:
-            stream.write(page)
+        write_page(self.contents, path)
 
     def _repr_html_(self) -> str:
         page = html.escape(self.to_html(), quote=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.levels import Levels
 from rankgrove.metrics.base import Floats
-from rankgrove.model.base import ScoringModel
 from rankgrove.model.model import Model
 from rankgrove.report.material import (
     Candidate,
@@ -18,7 +18,15 @@ from rankgrove.report.material import (
     every_nth,
     plain_numbers,
 )
-from rankgrove.report.reasons import contributions_of, explained, feature_names, values_of
+from rankgrove.report.reasons import (
+    contributions_of,
+    explained,
+    feature_names,
+    levels_of,
+    own_columns,
+    values_of,
+    widest,
+)
 
 # So many features are shuffled and drawn, those that move scores most.
 SHOWN = 20
@@ -31,6 +39,9 @@ _SHUFFLED = 20_000
 _REPEATS = 3
 _BINS = 20
 _SIGNIFICANT = 4
+_DROP_DIGITS = 6
+# Values in memory at a time, for data of very many features.
+_MOST_VALUES = 1 << 25
 
 
 def make_features(material: Material) -> dict[str, Any]:
@@ -45,10 +56,9 @@ def make_features(material: Material) -> dict[str, Any]:
     }
     moved = {name: np.abs(effect).mean(axis=0) for name, effect in effects.items()}
     shown = _shown_features(with_model, names, moved)
-    queries = every_nth(
-        np.arange(material.n_queries),
-        max(2, material.n_queries * _SHUFFLED // material.data.n_documents),
-    )
+    most = min(_SHUFFLED, _MOST_VALUES // widest(with_model))
+    n_queries = max(2, material.n_queries * most // material.data.n_documents)
+    queries = _counted_queries(material, n_queries)
     return {
         "names": names,
         "shown": shown.tolist(),
@@ -64,10 +74,17 @@ def make_features(material: Material) -> dict[str, Any]:
     }
 
 
+def _counted_queries(material: Material, n_queries: int) -> Integers:
+    """Queries evenly spread over those that the first metric does not skip."""
+    values = next(iter(material.comparison.per_query(str(material.metrics[0])).values()))
+    return every_nth(np.flatnonzero(~np.isnan(values)), n_queries)
+
+
 def _sample_rows(material: Material, candidates: dict[str, Candidate]) -> Integers:
     """Documents evenly spread over queries, and over the rows of each."""
     of_trees = all(isinstance(one.model, Model) for one in candidates.values())
     most = _EXPLAINED if of_trees else _EXPLAINED_BY_NETWORK
+    most = min(most, _MOST_VALUES // widest(candidates))
     step = -(-material.data.group // _OF_QUERY)
     spread = np.flatnonzero(material.places % step[material.query_of_row] == 0)
     per_query = max(1, len(spread) // material.n_queries)
@@ -89,15 +106,13 @@ def _shown_features(
     candidates: dict[str, Candidate], names: list[str], moved: dict[str, Floats]
 ) -> Integers:
     """The features that move scores most under any model, most first."""
-    columns = {name: number for number, name in enumerate(names)}
     shares = np.zeros(len(names))
     for name, candidate in candidates.items():
         own = moved.get(name)
         if own is None and candidate.model is not None:
             # Trees on scores of models do not say: each feature that is used counts the same.
             own = np.zeros(len(names))
-            used = candidate.model.used_features().tolist()
-            own[[columns[candidate.model.feature_names[number]] for number in used]] = 1.0
+            own[own_columns(candidate.model, names)[1]] = 1.0
         if own is not None and own.any():
             shares = np.maximum(shares, own / own.sum())
     order = np.argsort(-shares, kind="stable")
@@ -113,36 +128,31 @@ def _importance(
     model, data = candidate.model, candidate.data
     if model is None or data is None:
         return None
-    place = np.array([names.index(name) for name in model.feature_names], np.int64)
+    own, columns = own_columns(model, names)
     found: dict[str, Any] = {"gain": None, "split": None}
     if isinstance(model, Model):
         gains, splits = model.importance("gain"), model.importance("split")
-        found["gain"] = _spread(gains, place, names, digits_for(gains, 6))
-        found["split"] = _spread(splits, place, names, 0)
+        found["gain"] = _spread(gains[own], columns, len(names), digits_for(gains, 6))
+        found["split"] = _spread(splits[own], columns, len(names), 0)
     found["contribution"] = None
     if moved is not None:
         found["contribution"] = plain_numbers(moved, digits_for(moved, _SIGNIFICANT))
-    own = [names[number] for number in shown.tolist() if names[number] in model.feature_names]
-    found["permutation"] = _permutation(material, model, data.take_queries(queries), own) | {}
-    for figure in ("mean", "std"):
-        found["permutation"][figure] = _spread(found["permutation"][figure], place, names, digits=6)
+    drops = model.permutation_importance(
+        data.take_queries(queries), material.metrics[0], repeats=_REPEATS, seed=material.seed,
+        features=own[np.isin(columns, shown)].tolist(), n_jobs=material.n_jobs,
+    )  # fmt: skip
+    found["permutation"] = {
+        "baseline": drops.baseline,
+        "mean": _spread(drops.mean[own], columns, len(names), _DROP_DIGITS),
+        "std": _spread(drops.std[own], columns, len(names), _DROP_DIGITS),
+    }
     return found
 
 
-def _permutation(
-    material: Material, model: ScoringModel, data: Any, features: list[str]
-) -> dict[str, Any]:
-    drops = model.permutation_importance(
-        data, material.metrics[0], repeats=_REPEATS, features=features, seed=material.seed,
-        n_jobs=material.n_jobs,
-    )  # fmt: skip
-    return {"baseline": drops.baseline, "mean": drops.mean, "std": drops.std}
-
-
-def _spread(values: Floats, place: Integers, names: list[str], digits: int) -> list[float | None]:
-    """The figures of a model's features by the names of all; None where there is none."""
-    wide = np.full(len(names), np.nan)
-    wide[place] = values
+def _spread(values: Floats, columns: Integers, width: int, digits: int) -> list[float | None]:
+    """The figures of a model's features at their places among all; None where there is none."""
+    wide = np.full(width, np.nan)
+    wide[columns] = values
     return plain_numbers(wide, digits)
 
 
@@ -154,23 +164,22 @@ def _dependence(
     if not candidates:
         return []
     values = values_of(candidates, rows, names)
-    levels = {}
-    for candidate in candidates.values():
-        if candidate.data is not None and candidate.model is not None:
-            for number, known in candidate.data.levels.items():
-                levels[candidate.model.feature_names[number]] = known
+    levels = levels_of(candidates, names)
     digits = {name: digits_for(effect, _SIGNIFICANT) for name, effect in effects.items()}
     found = []
     for feature in shown.tolist():
         column = values[:, feature]
         there = ~np.isnan(column)
         bins = np.full(len(column), -1)
-        bins[there], centres = _bins(column[there])
-        known = levels.get(names[feature])
+        categories = levels.get(feature)
+        if categories is None:
+            bins[there], centres = _bins(column[there])
+        else:
+            bins[there], centres = _category_bins(column[there])
         entry: dict[str, Any] = {
             "feature": feature,
             "x": plain_numbers(centres, digits_for(centres, 6)),
-            "levels": None if known is None else [str(known[int(at)]) for at in centres],
+            "levels": None if categories is None else _level_names(categories, centres),
             "density": np.bincount(bins[there], minlength=len(centres)).tolist(),
             "missing": int((~there).sum()),
             "y": [],
@@ -188,6 +197,21 @@ def _dependence(
             entry["y_missing"].append(shown_means[0])
         found.append(entry)
     return found
+
+
+def _category_bins(values: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """The bin of each value, and the category of each bin; NaN for the rest of very many."""
+    known, bins, counts = np.unique(values, return_inverse=True, return_counts=True)
+    if len(known) <= _BINS:
+        return bins, known
+    kept = np.sort(np.argsort(-counts, kind="stable")[: _BINS - 1])
+    new_place = np.full(len(known), len(kept))
+    new_place[kept] = np.arange(len(kept))
+    return new_place[bins], np.append(known[kept], np.nan)
+
+
+def _level_names(categories: Levels, bins: Floats) -> list[str]:
+    return ["others" if np.isnan(at) else str(categories[int(at)]) for at in bins]
 
 
 def _bins(values: Floats) -> tuple[NDArray[np.int64], Floats]:

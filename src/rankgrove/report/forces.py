@@ -15,12 +15,12 @@ from rankgrove.model.model import Model
 from rankgrove.report.material import Integers, Material, digits_for, every_nth, plain_numbers
 
 # Numbers of trees at which documents and forces are shown.
-FRAMES = 40
+FRAMES = 30
 # A ranking of more documents is no picture.
 MOST_DOCUMENTS = 100
 # Beside the objective of the model: pairs that all count the same, and pairs that count by NDCG.
 _BESIDE = ("rankmart", "lambdamart")
-_SIGNIFICANT = 4
+_SIGNIFICANT = 3
 
 
 def no_forces(model: Model) -> str | None:

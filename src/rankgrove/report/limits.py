@@ -22,7 +22,7 @@ from rankgrove.metrics.base import Floats
 from rankgrove.report.material import Integers, every_nth
 
 # What the page takes without its data, at most.
-PAGE_BYTES = 130_000
+PAGE_BYTES = 200_000
 _UNITS = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 
 
@@ -82,8 +82,8 @@ def parse_size(size: Any) -> int:
 
 def section_size(section: Any) -> int:
     """The bytes that a section takes in the page: JSON, compressed, in base 64."""
-    text = json.dumps(section, allow_nan=False, separators=(",", ":")).encode()
-    return 4 * -(-len(zlib.compress(text, 6)) // 3)
+    text = json.dumps(section, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return 4 * -(-len(zlib.compress(text.encode(), 6)) // 3)
 
 
 def fit(contents: dict[str, Any], change: Floats, most_bytes: int) -> None:
@@ -179,6 +179,5 @@ def take_queries(name: str, section: dict[str, Any], kept: NDArray[np.bool_]) ->
         taken["feature"] = np.array(section["feature"])[np.repeat(kept, n_features)].tolist()
         taken["value"] = [section["value"][cell] for cell in cells]
         taken["adds"] = [one and [one[cell] for cell in cells] for one in section["adds"]]
-        for column in ("rest", "score"):
-            taken[column] = [of_rows(one) for one in section[column]]
+        taken["rest"] = [of_rows(one) for one in section["rest"]]
     return taken

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.describe import MAX_GRADES
+from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError, refusal
 from rankgrove.experiments.compare.compare import score_candidates
 from rankgrove.experiments.compare.comparison import Comparison
@@ -212,29 +213,37 @@ class Material:
         A skipped query has 0. One candidate alone is held against the best value that it has.
         """
         values = np.array(list(self.comparison.per_query(str(self.metrics[0])).values()))
-        if len(values) == 1:
-            return np.nan_to_num(np.nanmax(values) - values[0])
         baseline = self.comparison.baseline
-        if baseline is None:
-            return np.nan_to_num(values.max(axis=0) - values.min(axis=0))
-        at = self.names.index(baseline)
-        return np.nan_to_num(np.abs(values - values[at]).max(axis=0))
+        if len(values) == 1:
+            change = np.nanmax(values) - values[0]
+        elif baseline is None:
+            change = values.max(axis=0) - values.min(axis=0)
+        else:
+            change = np.abs(values - values[self.names.index(baseline)]).max(axis=0)
+        return np.asarray(np.nan_to_num(change))
 
 
 def rows_of(data: Dataset, rows: Integers) -> Dataset:
     """These rows of the data, each a query of its own: for what goes document by document."""
     base = data.base_scores
+    offsets = np.arange(len(rows) + 1)
     return replace(
-        data, features=data.features[rows], labels=data.labels[rows],
-        offsets=np.arange(len(rows) + 1), query_ids=np.arange(len(rows)), weights=None,
+        data, features=data.features[rows], labels=data.labels[rows], offsets=offsets,
+        query_ids=np.arange(len(rows)), weights=None,
         base_scores=None if base is None else base[rows], document_ids=None, document_weights=None,
-        shard=None,
+        shard=Shard.whole(offsets),
     )  # fmt: skip
 
 
 def every_nth(numbers: Integers, most: int) -> Integers:
     """At most so many of the numbers, evenly spread."""
     return numbers[:: max(1, -(-len(numbers) // max(1, most)))]
+
+
+def plain_text(value: Any) -> str:
+    """A text that any file can hold: half of a surrogate pair becomes a question mark."""
+    text = str(value)
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def plain_labels(labels: NDArray[np.float32]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankgrove.metrics.base import Floats
-from rankgrove.report.material import Material
+from rankgrove.report.material import Material, plain_text
 
 # Values are kept as whole numbers of this part: four places, as in all tables.
 UNIT = 1e-4
@@ -19,7 +19,7 @@ def make_queries(material: Material, texts: list[str] | None) -> dict[str, Any]:
     relevant = np.add.reduceat((data.labels > 0).astype(np.int64), data.offsets[:-1])
     return {
         "unit": UNIT,
-        "id": [str(query) for query in data.query_ids.tolist()],
+        "id": [plain_text(query) for query in data.query_ids.tolist()],
         "text": texts,
         "documents": data.group.tolist(),
         "relevant": relevant.tolist(),

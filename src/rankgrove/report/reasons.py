@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.data.levels import value_of
+from rankgrove.data.levels import Levels, value_of
 from rankgrove.metrics.base import Floats
+from rankgrove.model.base import ScoringModel
 from rankgrove.model.explain import BASE_SCORE
 from rankgrove.report.material import (
     Candidate,
@@ -25,8 +26,7 @@ from rankgrove.report.material import (
 FEATURES = 8
 # The contributions of a network take milliseconds per document: so many documents are explained.
 MOST_BY_NETWORK = 2000
-_SIGNIFICANT = 4
-_SCORE_DIGITS = 5
+_SIGNIFICANT = 3
 # Contributions of this many numbers at a time: 64 MB for each candidate.
 _BLOCK = 1 << 23
 
@@ -36,7 +36,6 @@ class Contributions(NamedTuple):
 
     adds: Floats
     start: float
-    scores: Floats
 
 
 def explained(material: Material) -> dict[str, Candidate]:
@@ -49,12 +48,28 @@ def explained(material: Material) -> dict[str, Candidate]:
 
 
 def feature_names(candidates: dict[str, Candidate]) -> list[str]:
-    """The features of all these models, in their order; base scores count as one more."""
+    """The features that these models use, in their order; base scores count as one more."""
     models = [one.model for one in candidates.values() if one.model is not None]
-    names = dict.fromkeys(name for model in models for name in model.feature_names)
+    names = dict.fromkeys(
+        model.feature_names[number]
+        for model in models
+        for number in np.sort(model.used_features()).tolist()
+    )
     if any(model.schema.needs_base_scores for model in models):
         names[BASE_SCORE] = None
     return list(names)
+
+
+def widest(candidates: dict[str, Candidate]) -> int:
+    """The most features that any of the models has."""
+    return max((one.model.n_features for one in candidates.values() if one.model), default=1)
+
+
+def own_columns(model: ScoringModel, names: list[str]) -> tuple[Integers, Integers]:
+    """The numbers of the features that a model uses, and their places among the names of all."""
+    places = {name: place for place, name in enumerate(names)}
+    own = np.sort(model.used_features())
+    return own, np.array([places[model.feature_names[one]] for one in own.tolist()], np.int64)
 
 
 def contributions_of(
@@ -66,31 +81,42 @@ def contributions_of(
         raise TypeError("contributions are those of a model on data with its features.")
     part = rows_of(data, rows)
     found = model.contributions(part, n_jobs=n_jobs)
-    columns = {name: number for number, name in enumerate(names)}
+    own, columns = own_columns(model, names)
     adds = np.zeros((len(rows), len(names)))
-    adds[:, [columns[name] for name in model.feature_names]] = found[:, :-1]
+    adds[:, columns] = found[:, own]
     start = found[:, -1]
     if model.schema.needs_base_scores and part.base_scores is not None:
-        adds[:, columns[BASE_SCORE]] = part.base_scores
+        adds[:, names.index(BASE_SCORE)] = part.base_scores
         start = start - part.base_scores
-    return Contributions(adds, float(start[0]), candidate.scores[rows])
+    return Contributions(adds, float(start[0]))
 
 
 def values_of(
     candidates: dict[str, Candidate], rows: Integers, names: list[str]
 ) -> NDArray[np.float64]:
     """The values of the features in these rows, NaN where missing, by the names of all."""
-    columns = {name: number for number, name in enumerate(names)}
     values = np.full((len(rows), len(names)), np.nan)
     for candidate in reversed(candidates.values()):
         model, data = candidate.model, candidate.data
         if model is None or data is None:
             continue
-        own = [columns[name] for name in model.feature_names]
-        values[:, own] = np.asarray(data.features[rows])
+        own, columns = own_columns(model, names)
+        values[:, columns] = np.asarray(data.features[rows])[:, own]
         if model.schema.needs_base_scores and data.base_scores is not None:
-            values[:, columns[BASE_SCORE]] = data.base_scores[rows]
+            values[:, names.index(BASE_SCORE)] = data.base_scores[rows]
     return values
+
+
+def levels_of(candidates: dict[str, Candidate], names: list[str]) -> dict[int, Levels]:
+    """What the values stand for of features that are categories, by their place among the names."""
+    levels: dict[int, Levels] = {}
+    for candidate in reversed(candidates.values()):
+        if candidate.model is not None and candidate.data is not None:
+            own, columns = own_columns(candidate.model, names)
+            known = candidate.data.levels
+            pairs = zip(own.tolist(), columns.tolist(), strict=True)
+            levels |= {column: known[number] for number, column in pairs if number in known}
+    return levels
 
 
 def make_reasons(material: Material, rows: Integers, chosen: Integers) -> dict[str, Any]:
@@ -107,11 +133,10 @@ def make_reasons(material: Material, rows: Integers, chosen: Integers) -> dict[s
     counts = np.bincount(material.query_of_row[kept], minlength=material.n_queries)[chosen]
     blocks = [
         _explain_block(material, candidates, names, n_shown, kept[first:last], counts[q0:q1])
-        for q0, q1, first, last in _blocks(counts, len(names))
+        for q0, q1, first, last in _blocks(counts, widest(candidates))
     ]
     adds = {name: np.concatenate([block.adds[name] for block in blocks]) for name in candidates}
     rests = {name: np.concatenate([block.rests[name] for block in blocks]) for name in candidates}
-    scores = {name: candidate.scores[kept] for name, candidate in candidates.items()}
     digits = {name: digits_for(adds[name], _SIGNIFICANT) for name in candidates}
 
     def listed(arrays: dict[str, Floats]) -> list[list[float | None] | None]:
@@ -133,12 +158,6 @@ def make_reasons(material: Material, rows: Integers, chosen: Integers) -> dict[s
         "adds": listed(adds),
         "rest": listed(rests),
         "start": [blocks[0].starts.get(name) for name in material.names],
-        "score": [
-            plain_numbers(scores[name], digits_for(scores[name], _SCORE_DIGITS))
-            if name in scores
-            else None
-            for name in material.names
-        ],
     }
 
 
@@ -191,14 +210,10 @@ def _explain_block(
 def _plain_values(
     candidates: dict[str, Candidate], names: list[str], features: Integers, values: Floats
 ) -> list[Any]:
-    """Values for JSON: six digits of a number, a category or infinity as text, None if missing."""
-    levels = {}
-    for candidate in candidates.values():
-        if candidate.data is not None and candidate.model is not None:
-            for number, known in candidate.data.levels.items():
-                levels[names.index(candidate.model.feature_names[number])] = known
+    """Values for JSON: four digits of a number, a category or infinity as text, None if missing."""
+    levels = levels_of(candidates, names)
     shown: list[Any] = [
-        None if value != value else str(value) if math.isinf(value) else float(f"{value:.6g}")
+        None if value != value else str(value) if math.isinf(value) else float(f"{value:.4g}")
         for value in values.tolist()
     ]
     for at in np.flatnonzero(np.isin(features, list(levels))).tolist():

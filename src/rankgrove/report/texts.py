@@ -7,6 +7,7 @@ from typing import Any
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.errors import DataError, parameter, refusal
+from rankgrove.report.material import plain_text
 
 Texts = Mapping[Any, str] | Sequence[str]
 
@@ -38,17 +39,17 @@ def _texts(name: str, given: Texts, ids: list[str], unit: str) -> list[str]:
     if isinstance(given, str):
         raise refusal(name, f"be a mapping from ids, or one text per {unit}", given)
     if not isinstance(given, Mapping):
-        texts = list(map(str, given))
+        texts = list(map(plain_text, given))
         if len(texts) != len(ids):
             raise DataError(
                 f"{parameter(name)} must be one per {unit}, {len(ids)}. Got {len(texts)}."
             )
         return texts
-    known = {str(key): str(text) for key, text in given.items()}
+    known = {str(key): plain_text(text) for key, text in given.items()}
     if known.keys().isdisjoint(ids):
         some = next(iter(known), "none at all")
         raise DataError(
             f"{parameter(name)} must be by {unit} id, as {ids[0]!r}. Got no {unit} of the data, "
             f"but {some!r}: are they of other data?"
         )
-    return [known.get(one, one) for one in ids]
+    return [known.get(one, plain_text(one)) for one in ids]

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from rankgrove.report.material import Integers, Material, digits_for, plain_labels, plain_numbers
+from rankgrove.report.material import (
+    Integers,
+    Material,
+    digits_for,
+    plain_labels,
+    plain_numbers,
+    plain_text,
+)
 from rankgrove.report.queries import in_units
 
 # Scores are as many bytes as all else of this section: beyond so many documents they are left out.
@@ -41,7 +48,7 @@ def make_tops(material: Material, rows: Integers, ideal: Integers, titles: Any) 
     counts = np.bincount(material.query_of_row[rows], minlength=material.n_queries)
     ids = None
     if data.document_ids is not None:
-        ids = [str(one) for one in data.document_ids[rows].tolist()]
+        ids = [plain_text(one) for one in data.document_ids[rows].tolist()]
     scores = None
     if len(rows) <= MOST_SCORES:
         scores = [_plain_scores(one.scores[rows]) for one in material.candidates.values()]
@@ -55,7 +62,8 @@ def make_tops(material: Material, rows: Integers, ideal: Integers, titles: Any) 
         "title": None if titles is None else [titles[row] for row in rows.tolist()],
         "label": plain_labels(data.labels[rows]),
         "rank": [material.ranks[name][rows].tolist() for name in material.names],
-        "ideal": ideal[rows].tolist(),
+        # (Where a document stands below the shown ranks of the ideal order is of no use.)
+        "ideal": np.minimum(ideal[rows], material.top + 1).tolist(),
         "score": scores,
     }
 
