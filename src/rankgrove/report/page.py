@@ -95,12 +95,14 @@ def _static(name: str) -> str:
 
 @cache
 def _style() -> str:
-    return _compact(_static("style.css"))
+    return re.sub(r"\s*([{};:,])\s*", r"\1", _compact(_static("style.css")))
 
 
 @cache
 def _script() -> str:
-    return "\n".join(_compact(_static(f"{name}.js")) for name in SCRIPTS)
+    source = "\n".join(_compact(_static(f"{name}.js")) for name in SCRIPTS)
+    # No text of the page has spaces around these.
+    return re.sub(r" ([=!&|?:<>-]{1,3}) |(?<=\{) | (?=\})", r"\1", source)
 
 
 def _compact(source: str) -> str:

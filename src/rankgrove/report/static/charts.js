@@ -77,7 +77,7 @@ function pathOf(points) {
 }
 
 /** The class of a candidate's line: colour, and dashes from the third on. @param {number} at */
-const lineClass = (at) => `line c${at % 7}`;
+const lineClass = (at) => `line c${at % 6}`;
 
 /** A legend: a piece of line and a name for each candidate. @param {[string, string][]} entries */
 function makeLegend(entries) {
@@ -87,6 +87,10 @@ function makeLegend(entries) {
     return make("li", {}, mark, name);
   }));
 }
+
+/** The legend of candidates. @param {Store} store @param {number[]} candidates */
+const candidateLegend = (store, candidates) =>
+  makeLegend(candidates.map((candidate) => [store.names[candidate], lineClass(candidate)]));
 
 /** Least and greatest of numbers without NaN. @param {Iterable<number>} values */
 function extent(values) {

@@ -25,8 +25,7 @@ const knownImportances = (section) => IMPORTANCES.filter(([kind]) =>
 
 /** The candidates that are looked at and have features. */
 function featureCandidates(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  return [...new Set([base, now])].filter((candidate) => section.candidates[candidate]);
+  return store.pair.filter((candidate) => section.candidates[candidate]);
 }
 
 /** The shown features, most important for the newer candidate first. */
@@ -75,8 +74,7 @@ function featureTable(/** @type {Store} */ store, /** @type {any} */ section, /*
       return make("td", {}, places ? fixed(value, places) : value === null ? NONE : whole(value));
     })));
   return make("table", { class: "slices" },
-    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "feature"), make("th", { scope: "col" }, ""),
-      ...candidates.map((candidate) => make("th", { scope: "col", title: store.names[candidate] }, store.names[candidate])))),
+    tableHead(["feature", `~${kind}`, ...candidates.map((candidate) => store.names[candidate])]),
     make("tbody", {}, ...rows));
 }
 
@@ -149,10 +147,8 @@ function shapePanel(/** @type {Store} */ store, /** @type {any} */ section, /** 
   const shape = section.dependence.find((/** @type {any} */ one) => one.feature === feature);
   const title = make("h3", {}, `Effect of ${section.names[feature] ?? "a feature"} within a query`);
   if (!shape) return [title, make("p", { class: "quiet" }, "The scores of these models are no sums over features.")];
-  /** @type {[string, string][]} */
-  const names = featureCandidates(store, section).filter((candidate) => shape.y[candidate])
-    .map((candidate) => [store.names[candidate], lineClass(candidate)]);
-  return [title, makeLegend(names), shapeChart(store, section, shape, width),
+  const known = featureCandidates(store, section).filter((candidate) => shape.y[candidate]);
+  return [title, candidateLegend(store, known), shapeChart(store, section, shape, width),
     make("p", { class: "quiet" }, `By value, less the mean of the query; bars below: how many of ${whole(section.documents)} documents have it.`)];
 }
 
@@ -178,8 +174,6 @@ function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @
   const paintShape = drawForWidth(shape, (width) => shape.replaceChildren(...shapePanel(store, section, chosen, width)));
   const show = () => {
     const focused = document.activeElement?.closest("[data-feature]")?.getAttribute("data-feature");
-    /** @type {[string, string][]} */
-    const names = featureCandidates(store, section).map((candidate) => [store.names[candidate], lineClass(candidate)]);
     const table = featureTable(store, section, kind, chosen, (feature) => {
       chosen = feature;
       show();
@@ -188,7 +182,7 @@ function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @
       listed = Infinity;
       show();
     } }, `show all ${section.shown.length}`);
-    list.replaceChildren(makeLegend(names), table, more, ...(kind === "permutation" ? [note] : []));
+    list.replaceChildren(candidateLegend(store, featureCandidates(store, section)), table, more, ...(kind === "permutation" ? [note] : []));
     if (focused) list.querySelector(`[data-feature="${focused}"] button`)?.focus();
     paintShape();
     tools.refresh();

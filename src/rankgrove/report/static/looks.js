@@ -16,8 +16,7 @@ function lookItem(/** @type {Store} */ store, /** @type {any} */ look) {
 
 /** The spread of scores of each label, less the mean of the query, as boxes. */
 function scoreChart(/** @type {Store} */ store, /** @type {any} */ section, /** @type {number} */ width) {
-  const { now, base } = store.state;
-  const candidates = [...new Set([base, now])];
+  const candidates = store.pair;
   const rows = section.grades.length * candidates.length;
   const height = rows * 18 + section.grades.length * 8 + 30;
   const chart = makeChart(width, height, "Scores of each label, less the mean of the query");
@@ -42,8 +41,7 @@ function scoreChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
 
 /** For each two labels, the share of pairs in the wrong order. */
 function wrongTable(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  const candidates = [...new Set([base, now])];
+  const candidates = store.pair;
   const rows = [];
   for (let higher = section.grades.length - 1; higher > 0; higher--) {
     for (let lower = 0; lower < higher; lower++) {
@@ -54,7 +52,7 @@ function wrongTable(/** @type {Store} */ store, /** @type {any} */ section) {
     }
   }
   return make("table", { class: "plain" },
-    make("thead", {}, make("tr", {}, ...["labels", "pairs", ...candidates.map((candidate) => `${store.names[candidate]}, wrong`)].map((text) => make("th", { scope: "col" }, text)))),
+    tableHead(["labels", "pairs", ...candidates.map((candidate) => `${store.names[candidate]}, wrong`)]),
     make("tbody", {}, ...rows.slice(0, 15)));
 }
 
@@ -63,10 +61,7 @@ function addLabels(/** @type {Store} */ store, /** @type {HTMLElement} */ box, /
   const chart = make("div");
   const table = make("div");
   const paint = drawForWidth(chart, (width) => {
-    const { now, base } = store.state;
-    /** @type {[string, string][]} */
-    const names = [...new Set([base, now])].map((candidate) => [store.names[candidate], `line c${candidate % 6}`]);
-    chart.replaceChildren(make("h3", {}, "Scores by label: middle half, and 5 to 95 %"), makeLegend(names), scoreChart(store, section, width));
+    chart.replaceChildren(make("h3", {}, "Scores by label: middle half, and 5 to 95 %"), candidateLegend(store, store.pair), scoreChart(store, section, width));
     table.replaceChildren(make("h3", {}, "Pairs of labels in the wrong order"), wrongTable(store, section));
   });
   box.append(chart, table);

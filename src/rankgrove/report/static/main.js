@@ -13,7 +13,7 @@ function goTo(id) {
 /** Draw the verdict on what is chosen; the page came with the first one. */
 function showVerdict(/** @type {Store} */ store) {
   const verdict = store.verdict();
-  const names = store.isPair ? [store.state.now, store.state.base].map((at) => store.names[at]) : [store.names[store.state.now]];
+  const names = store.pair.reverse().map((at) => store.names[at]);
   byId("title").textContent = names.join(" against ");
   document.title = `${names.join(" against ")} · Rankgrove report`;
   const [word, kind] = HEADLINES[/** @type {keyof typeof HEADLINES} */ (verdict.word)] ?? ["", "none"];
@@ -75,7 +75,7 @@ function showWorst(store) {
     ? [fixed(store.values(base)[query] / UNIT), fixed(store.values(now)[query] / UNIT), signed(changes[query] / UNIT)]
     : [fixed(changes[query] / UNIT)];
   byId("worst-table").replaceChildren(
-    make("thead", {}, make("tr", {}, ...["query", ...heads].map((text) => make("th", { scope: "col" }, text)))),
+    tableHead(["query", ...heads]),
     make("tbody", {}, ...Array.from(order, (query) => make("tr", {}, make("th", { scope: "row" }, store.queryName(query)),
       ...cells(query).map((text) => make("td", {}, text))))));
 }

@@ -64,8 +64,7 @@ function forestTable(store, rows) {
       forestCell(row, place, most), make("td", { class: sure ? tone(row.value) : null, title: sure ? "beyond chance, after Holm" : null }, `${number}${sure ? "*" : ""}`)));
   }
   return make("table", { class: "slices" },
-    make("thead", {}, make("tr", {}, ...["group", "queries", "", store.isPair ? "change" : "mean"].map((text) =>
-      make("th", { scope: "col", class: text ? null : "bars" }, text || (store.isPair ? "interval" : "place"))))),
+    tableHead(["group", "queries", store.isPair ? "~interval" : "~place", store.isPair ? "change" : "mean"]),
     make("tbody", {}, ...lines));
 }
 
@@ -135,8 +134,7 @@ function changeChart(/** @type {Store} */ store, /** @type {number} */ width) {
 
 /** The share of queries at or below each value, a line per candidate. */
 function distributionChart(/** @type {Store} */ store, /** @type {number} */ width) {
-  const { now, base } = store.state;
-  const candidates = store.isPair ? [base, now] : [now];
+  const candidates = store.pair;
   const height = 150;
   const columns = candidates.map((candidate) =>
     Float64Array.from(store.values(candidate)).filter((value) => !Number.isNaN(value)).sort());
@@ -188,11 +186,8 @@ function addChange(/** @type {Store} */ store, /** @type {View} */ view) {
       box.replaceChildren(make("p", { class: "quiet" }, "No query has a value."));
       return;
     }
-    const { now, base } = store.state;
-    /** @type {[string, string][]} */
-    const names = (store.isPair ? [base, now] : [now]).map((candidate) => [store.names[candidate], lineClass(candidate)]);
     box.replaceChildren(changeChart(store, width), harmList(store),
-      make("div", {}, make("h3", {}, "Share of queries at or below a value"), makeLegend(names), distributionChart(store, width)));
+      make("div", {}, make("h3", {}, "Share of queries at or below a value"), candidateLegend(store, store.pair), distributionChart(store, width)));
     tools.refresh();
   };
   const redraw = drawForWidth(box, paint);
@@ -219,7 +214,7 @@ function labelBar(/** @type {number[]} */ counts, /** @type {any[]} */ grades) {
 function rankTable(/** @type {Store} */ store, /** @type {any} */ section) {
   const { metric, now, base } = store.state;
   const gains = section.gains[metric];
-  const candidates = store.isPair ? [base, now] : [now];
+  const candidates = store.pair;
   const value = (/** @type {number} */ rank) =>
     gains.by_rank[now][rank] - (store.isPair ? gains.by_rank[base][rank] : 0);
   const ranks = Array.from({ length: section.ranks }, (_, rank) => rank);
@@ -233,11 +228,11 @@ function rankTable(/** @type {Store} */ store, /** @type {any} */ section) {
     } else cells.push(make("td", {}, candidates.map((candidate) => fixed(section.mean_label[candidate][rank], 2)).join(" → ")));
     return make("tr", {}, ...cells);
   });
-  const head = ["rank", ...(gains.by_rank ? ["", store.isPair ? "change" : "gain"] : []),
+  const head = ["rank", ...(gains.by_rank ? ["~adds", store.isPair ? "change" : "gain"] : []),
     section.labels ? "labels" : "mean label"];
   const foot = gains.by_rank ? [rankTotals(store, gains)] : [];
   return make("table", { class: "slices ranks" },
-    make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col", class: text ? null : "bars" }, text || "adds")))),
+    tableHead(head),
     make("tbody", {}, ...rows), ...foot);
 }
 

@@ -19,8 +19,7 @@ function curvesOf(/** @type {Store} */ store, /** @type {any} */ section, /** @t
 
 /** All curves of the candidates that are looked at. */
 function allCurves(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  return [...new Set([base, now])].flatMap((candidate) =>
+  return store.pair.flatMap((candidate) =>
     curvesOf(store, section, candidate).map((curve) => ({ ...curve, candidate })));
 }
 
@@ -74,7 +73,7 @@ function gapTable(/** @type {Store} */ store, /** @type {any} */ section, /** @t
   const rows = section.gap.filter((/** @type {any} */ row) => row.metric === metric);
   if (rows.length) {
     return make("table", { class: "plain" },
-      make("thead", {}, make("tr", {}, ...["candidate", "train", "this data", "gap", "interval"].map((text) => make("th", { scope: "col" }, text)))),
+      tableHead(["candidate", "train", "this data", "gap", "interval"]),
       make("tbody", {}, ...rows.map((/** @type {any} */ row) => make("tr", {}, make("th", { scope: "row" }, row.name),
         make("td", {}, fixed(row.train)), make("td", {}, fixed(row.test)), make("td", {}, signed(row.gap)),
         make("td", {}, row.low === null ? NONE : `${signed(row.low)} to ${signed(row.high)}`)))));
@@ -85,7 +84,7 @@ function gapTable(/** @type {Store} */ store, /** @type {any} */ section, /** @t
       make("td", {}, fixed(curve.y[peak])), make("td", {}, whole(curve.x[peak])), make("td", {}, whole(curve.x[curve.x.length - 1])));
   });
   return make("table", { class: "plain" },
-    make("thead", {}, make("tr", {}, ...["curve", "best", "at", "of"].map((text) => make("th", { scope: "col" }, text)))),
+    tableHead(["curve", "best", "at", "of"]),
     make("tbody", {}, ...lines));
 }
 

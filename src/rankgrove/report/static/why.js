@@ -95,11 +95,11 @@ function comparedDocument(/** @type {Store} */ store, /** @type {Tops} */ tops, 
 /** What the features add to one document under both models. @returns {Sheet} */
 function reasonSheet(/** @type {Store} */ store, /** @type {Reasons} */ reasons, /** @type {number} */ document,
   /** @type {boolean} */ centred) {
-  const { query, base, now } = store.state;
+  const { query } = store.state;
   const row = reasons.row(query, document);
   const names = [...reasons.names(query), "all others"];
   const values = [...reasons.values(row), ""];
-  const columns = (store.isPair ? [base, now] : [now]).filter((candidate) => reasons.has(candidate));
+  const columns = store.pair.filter((candidate) => reasons.has(candidate));
   const adds = columns.map((candidate) => {
     const means = centred ? reasons.means(candidate, query) : [];
     return reasons.adds(candidate, row).map((value, at) => value - (means[at] ?? 0));
@@ -121,8 +121,7 @@ function reasonSheet(/** @type {Store} */ store, /** @type {Reasons} */ reasons,
 function reasonTable(/** @type {Store} */ store, /** @type {Reasons} */ reasons, /** @type {number} */ document,
   /** @type {boolean} */ centred) {
   const sheet = reasonSheet(store, reasons, document, centred);
-  const { base, now } = store.state;
-  const columns = (store.isPair ? [base, now] : [now]).filter((candidate) => reasons.has(candidate));
+  const columns = store.pair.filter((candidate) => reasons.has(candidate));
   const width = columns.length;
   const [, most] = extent([0, ...sheet.rows.flatMap((row) => row.slice(2, 2 + width).map(Math.abs))]);
   const classes = columns.map((candidate) => `f${candidate % 6}`);
@@ -131,9 +130,9 @@ function reasonTable(/** @type {Store} */ store, /** @type {Reasons} */ reasons,
     make("td", { title: String(row[1]) }, row[1] === "" ? "" : shortNumber(row[1])),
     barCell(row.slice(2, 2 + width), most, classes),
     ...row.slice(2).map((value, at) => make("td", { class: at === 2 ? tone(value) : null }, part(value)))));
-  const head = [sheet.head[0], sheet.head[1], "", ...sheet.head.slice(2)];
+  const head = [sheet.head[0], sheet.head[1], "~adds", ...sheet.head.slice(2)];
   return make("table", { class: "plain reasons" },
-    make("thead", {}, make("tr", {}, ...head.map((text, at) => make("th", { scope: "col", class: at === 2 ? "bars" : null, title: text || null }, text || "adds")))),
+    tableHead(head),
     make("tbody", {}, ...rows));
 }
 
@@ -163,8 +162,7 @@ function aboveTable(sheet) {
     make("td", { class: tone(difference) }, part(difference)), make("td", {}, part(total))));
   const [feature, inA, inB, gap, total] = sheet.head;
   return make("table", { class: "plain reasons" },
-    make("thead", {}, make("tr", {}, ...[feature, inA, inB, "bars", gap, total].map((text) =>
-      make("th", { scope: "col", class: text === "bars" ? "bars" : null }, text === "bars" ? "adds" : text)))),
+    tableHead([feature, inA, inB, "~adds", gap, total]),
     make("tbody", {}, ...rows));
 }
 
@@ -181,17 +179,15 @@ function movedText(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @ty
 function reasonPanels(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @type {Shares} */ shares,
   /** @type {Reasons} */ reasons, /** @type {boolean} */ centred) {
   const document = explainedDocument(store, tops, shares);
-  const { base, now } = store.state;
-  /** @type {[string, string][]} */
-  const names = [...new Set([base, now])].filter((candidate) => reasons.has(candidate))
-    .map((candidate) => [store.names[candidate], `line c${candidate % 6}`]);
-  const panels = [make("div", {}, make("h3", { dir: "auto" }, movedText(store, tops, document)), makeLegend(names),
+  const { now } = store.state;
+  const known = store.pair.filter((candidate) => reasons.has(candidate));
+  const panels = [make("div", {}, make("h3", { dir: "auto" }, movedText(store, tops, document)), candidateLegend(store, known),
     reasonTable(store, reasons, document, centred))];
   const other = comparedDocument(store, tops, document);
   if (other >= 0 && reasons.has(now)) {
     const [a, b] = [document, other].sort((x, y) => tops.rank(now, x) - tops.rank(now, y));
     const title = `Why ${tops.name(a)} (a) stands above ${tops.name(b)} (b) in ${store.names[now]}`;
-    panels.push(make("div", {}, make("h3", { dir: "auto" }, title), makeLegend([[store.names[now], `line c${now % 6}`]]), aboveTable(aboveSheet(store, reasons, a, b))));
+    panels.push(make("div", {}, make("h3", { dir: "auto" }, title), candidateLegend(store, [now]), aboveTable(aboveSheet(store, reasons, a, b))));
   }
   return make("div", { class: "two" }, ...panels);
 }
