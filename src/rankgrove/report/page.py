@@ -128,7 +128,7 @@ def _hash(text: str) -> str:
 
 def _section(name: str, value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
     return f'<script type="application/octet-stream" id="data-{name}">{packed}</script>'
 
 
