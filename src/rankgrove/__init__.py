@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from rankgrove.experiments.compare.compare import Comparison, compare
     from rankgrove.experiments.compare.gap import Gap, generalisation_gap
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
+    from rankgrove.experiments.displays.curves import plot_learning_curves, plot_shrinkage
+    from rankgrove.experiments.displays.features import plot_dependence, plot_importance
+    from rankgrove.experiments.displays.losses import plot_pair_loss
+    from rankgrove.experiments.displays.paper import plot_relative, plot_train_test
+    from rankgrove.experiments.displays.rankings import plot_ranking, plot_scores_by_label
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from rankgrove.model.scorer import Scorer
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.objectives.check import check_objective
+    from rankgrove.pictures.display import Display
     from rankgrove.trees.binned_data import BinnedData
 
 __all__ = [
@@ -41,6 +47,7 @@ __all__ = [
     "Comparison",
     "CrossValidation",
     "Dataset",
+    "Display",
     "Evaluation",
     "Gap",
     "LambdaRank",
@@ -66,6 +73,15 @@ __all__ = [
     "load",
     "make_web_search",
     "parse_metric",
+    "plot_dependence",
+    "plot_importance",
+    "plot_learning_curves",
+    "plot_pair_loss",
+    "plot_ranking",
+    "plot_relative",
+    "plot_scores_by_label",
+    "plot_shrinkage",
+    "plot_train_test",
     "read_data",
     "read_letor",
     "read_table",
@@ -89,6 +105,11 @@ _HOMES = {
     "experiments.compare.compare": ("Comparison", "compare"),
     "experiments.cross_validation": ("CrossValidation", "cross_validate"),
     "experiments.compare.gap": ("Gap", "generalisation_gap"),
+    "experiments.displays.curves": ("plot_learning_curves", "plot_shrinkage"),
+    "experiments.displays.features": ("plot_dependence", "plot_importance"),
+    "experiments.displays.losses": ("plot_pair_loss",),
+    "experiments.displays.paper": ("plot_relative", "plot_train_test"),
+    "experiments.displays.rankings": ("plot_ranking", "plot_scores_by_label"),
     "experiments.optimality": ("is_local_maximum",),
     "experiments.tune.tune": ("Tuned", "tune"),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
@@ -99,6 +120,7 @@ _HOMES = {
     "model.scorer": ("Scorer",),
     "neural.estimators": ("LambdaRank", "RankNet"),
     "objectives.check": ("check_objective",),
+    "pictures.display": ("Display",),
     "trees.binned_data": ("BinnedData",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

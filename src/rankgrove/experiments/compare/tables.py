@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.experiments.tables import (
     aligned,
     csv_text,
     escape_latex,
+    html,
     latex,
     markdown,
     plain_dict,
@@ -70,13 +72,22 @@ def legend(comparison: Comparison) -> str:
 
 
 def comparison_text(comparison: Comparison) -> str:
+    return aligned(*_long_rows(comparison), left=(0, 1)) + "\n\n" + legend(comparison)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The table of `comparison_text` for a notebook."""
+    return f"{html(*_long_rows(comparison), left=(0, 1))}\n<p>{escape(legend(comparison))}</p>"
+
+
+def _long_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     header = ["metric", "candidate", *long_header(comparison)]
     rows = [
         ["" if at else metric, row.name, *long_cells(row)]
         for metric in comparison.metrics
         for at, row in enumerate(comparison.summary(metric))
     ]
-    return aligned(header, rows, left=(0, 1)) + "\n\n" + legend(comparison)
+    return header, rows
 
 
 def _wide_rows(
