@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ from rankgrove.cli.console import count, heading, make_table, percent, show, sho
 from rankgrove.cli.files import model_and_data
 from rankgrove.cli.models import ModelPath, lacks_labels, load_model, read_for_model
 from rankgrove.cli.options import Json, Reading, argument, option, takes_reading
-from rankgrove.errors import DataError, ParameterError
+from rankgrove.errors import ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rankgrove.model.base import ScoringModel
     from rankgrove.model.model import Model
 
-_NAMES_SHOWN = 5
 # The contributions of a network take some milliseconds per document: so many tell their mean.
 _MOST_EXPLAINED = 2000
 
@@ -154,16 +152,12 @@ def rank_query(model: ScoringModel, path: Path, query: str, reading: Reading) ->
     """One query of a file as the model ranks it; of equal scores, the earlier row first."""
     import numpy as np
 
+    from rankgrove.data.queries import unknown_query
+
     data = read_for_model(model, path, reading)
     names = [str(name) for name in data.query_ids.tolist()]
     if query not in names:
-        near = difflib.get_close_matches(query, names, n=1)
-        some = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
-        hint = f"; did you mean '{near[0]}'?" if near else "."
-        raise DataError(
-            f"{path}: --query must be one of its {count(len(names), 'query', 'queries')}, {some} "
-            f"Got '{query}'{hint}"
-        )
+        raise unknown_query(f"{path}: --query", query, names)
     at = names.index(query)
     part = data.take_queries([at])
     scores = model.predict(part, n_jobs=reading.n_jobs)

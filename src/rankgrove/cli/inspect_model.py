@@ -21,8 +21,8 @@ _LEVEL_LENGTH = 24
 
 def inspect_model(path: Path, json: bool) -> None:
     """Show what is in a model file."""
+    from rankgrove.model.base import PLAN
     from rankgrove.model.model import Model
-    from rankgrove.training.trainer import PLAN
 
     model = load_model(path)
     found = describe_model(model)
@@ -71,8 +71,8 @@ def describe_model(model: ScoringModel) -> dict[str, Any]:
 def plan_of(model: ScoringModel) -> dict[str, Any]:
     """What its parameters came to; of an older file, what they come to now."""
     from rankgrove.boosting.parameters import Parameters
+    from rankgrove.model.base import PLAN
     from rankgrove.training.network_parameters import FORCES_OF, NetworkParameters
-    from rankgrove.training.trainer import PLAN
 
     noted = model.notes.get(PLAN)
     objective = model.parameters.get("objective")

@@ -5,7 +5,8 @@ The documents of query `q` are the rows `offsets[q]:offsets[q + 1]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -14,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove.errors import DataError, parameter, unknown_name
 
 SplitQueries = Literal["error", "group"]
+
+# So many ids a message lists.
+_NAMES_SHOWN = 5
 
 
 class Queries(NamedTuple):
@@ -185,3 +189,16 @@ def spans(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int
 
 def _show(id_: Any) -> str:
     return repr(id_.item() if isinstance(id_, np.generic) else id_)
+
+
+def unknown_query(subject: str, query: str, names: Sequence[str]) -> DataError:
+    """The error for the id of a query that is not there, with the nearest one that is.
+
+    >>> print(unknown_query("--query", "shoos", ["shoes", "hats"]))
+    --query must be one of its 2 queries, shoes, hats. Got 'shoos'; did you mean 'shoes'?
+    """
+    near = difflib.get_close_matches(query, names, n=1)
+    some = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else ".")
+    hint = f"; did you mean '{near[0]}'?" if near else "."
+    number = f"{len(names):,} {'query' if len(names) == 1 else 'queries'}"
+    return DataError(f"{subject} must be one of its {number}, {some} Got '{query}'{hint}")

@@ -20,6 +20,7 @@ from rankgrove.data.preferences import Preferences
 from rankgrove.data.queries import SplitQueries
 from rankgrove.errors import DataError, check_names
 from rankgrove.metrics.evaluate import measure_dataset
+from rankgrove.model.forces import ForceField
 from rankgrove.model.model import Model
 from rankgrove.training.base import BaseModel
 from rankgrove.training.checkpoints import check_can_resume, gather_callbacks
@@ -221,6 +222,11 @@ class RankingEstimator(Estimator):
     def predict(self, X: Any, *, base_scores: Any = None) -> Any:
         """The score of each document; higher is better. See `predict` of the model."""
         return self._fitted().predict(X, base_scores=base_scores, n_jobs=self.n_jobs)
+
+    def forces(self, data: Documents, tree: int | None = None, objective: Any = None) -> ForceField:
+        """What an objective pushes each document by: see `ScoringModel.forces`."""
+        found: ForceField = self._fitted().forces(data, tree, objective, n_jobs=self.n_jobs)
+        return found
 
     def score(
         self,

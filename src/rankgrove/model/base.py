@@ -6,12 +6,13 @@ import json
 from abc import ABC, abstractmethod
 from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.documents import Documents
 from rankgrove.data.levels import value_of
 from rankgrove.data.matrix import base_of, features_of
 from rankgrove.data.sparse_features import Features
@@ -35,7 +36,13 @@ from rankgrove.model.importance import PermutationImportance, shuffled_drops
 from rankgrove.model.schema import Schema
 from rankgrove.model.scorer import Scorer
 
+if TYPE_CHECKING:
+    from rankgrove.model.forces import ForceField, ObjectiveLike
+
 Floats = NDArray[np.float64]
+
+# Where the notes of a model have what its parameters came to.
+PLAN = "plan"
 
 
 class ScoringModel(ABC):
@@ -233,6 +240,49 @@ class ScoringModel(ABC):
         return PermutationImportance(
             chosen, baseline, self.feature_names, drops.mean(axis=1), drops.std(axis=1)
         )
+
+    def forces(
+        self,
+        data: Documents,
+        tree: int | None = None,
+        objective: ObjectiveLike | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> ForceField:
+        """What an objective pushes each document by, at the scores that the first trees give.
+
+        On the data of training these are, bit for bit, the forces that tree number `tree` was
+        fitted to, with the noise that was drawn for it where the objective draws some: it is drawn
+        by the seed of training and the number of the tree. They are those of the objective alone:
+        samples, a `temperature` and further `leaf_steps` come after, and preferences in place of
+        labels are not known. With a `shrink_rate` the first trees are as the last one left them.
+
+        Parameters
+        ----------
+        data
+            Judged documents. Base scores count as in `predict`, weights as in training.
+        tree
+            Take the scores of so many trees, the first ones; all by default. Models without trees
+            have none.
+        objective
+            A name, an objective or a function in place of what the model was trained by.
+        n_jobs
+            Threads; the forces have the same bits for any number.
+
+        >>> from rankgrove import Ranker, make_web_search
+        >>> data = make_web_search(20, 16, mean_documents=8)
+        >>> model = Ranker(objective="rankmart", n_estimators=4).fit(data).model_
+        >>> first, last = model.forces(data, tree=0), model.forces(data)
+        >>> bool(abs(last.forces).sum() < abs(first.forces).sum())
+        True
+        """
+        from rankgrove.model.forces import forces_of  # noqa: PLC0415 (it imports this module)
+
+        return forces_of(self, data, tree, objective, n_jobs)
+
+    def _forces_name(self, objective: Any) -> str:
+        """The objective of trees that has the forces of what training calls by this name."""
+        return str(objective)
 
     def used_features(self) -> NDArray[np.int64]:
         """The numbers of the features that can change a score."""

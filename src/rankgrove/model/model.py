@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankgrove._jit import as_input
 from rankgrove._version import __version__
 from rankgrove.data.levels import named_categories
-from rankgrove.data.matrix import base_of, check_names
+from rankgrove.data.matrix import base_of, check_names, features_of
 from rankgrove.data.sparse_features import Features
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.model import explain
@@ -205,3 +205,21 @@ class Model(ScoringModel):
             f"<Model: {self.n_trees} trees, {len(self.ensemble.value)} leaves, "
             f"{self.n_features} features{base}, by Rankgrove {self.version}>"
         )
+
+
+def prefix_scores(
+    model: Model, data: Any, n_trees: Sequence[int], n_jobs: int | None = None
+) -> Iterator[Floats]:
+    """The scores by the first so many trees, for rising numbers; each tree is gone through once.
+
+    They have the bits of `Model.predict` with that number of trees.
+    """
+    encoded = model.schema.encode(features_of(data, model.feature_names, model.schema.levels))
+    base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
+    scores = np.zeros(len(encoded)) if base is None else base
+    done = 0
+    for number in n_trees:
+        part = model.ensemble.between(done, number)
+        scores = PreparedEnsemble(part).score(encoded, n_jobs=n_jobs, base=scores)
+        done = number
+        yield scores

@@ -24,6 +24,7 @@ from rankgrove.neural.files import network_from_file, network_to_file
 from rankgrove.neural.gradients import integrated_gradients
 from rankgrove.neural.networks import score_chunks
 from rankgrove.neural.transform import Transform
+from rankgrove.training.network_parameters import FORCES_OF
 
 # Where the notes of a model say how many epochs it was trained for.
 N_EPOCHS = "n_epochs"
@@ -87,6 +88,9 @@ class NetworkModel(ScoringModel):
             "inputs": self.transform.n_inputs,
             "base_trees": 0 if self.base is None else self.base.n_trees,
         }
+
+    def _forces_name(self, objective: Any) -> str:
+        return FORCES_OF.get(objective, str(objective))
 
     def _score(
         self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None

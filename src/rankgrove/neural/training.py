@@ -17,6 +17,7 @@ from rankgrove.data.dataset import Dataset, with_numbers
 from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal
+from rankgrove.model.base import PLAN
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
 from rankgrove.neural.loss import Batches
@@ -34,7 +35,7 @@ from rankgrove.training.base import apply_base
 from rankgrove.training.measures import MetricMeasures
 from rankgrove.training.network_parameters import NetworkParameters
 from rankgrove.training.run import Run
-from rankgrove.training.trainer import EPOCHS, PLAN, DivergedError
+from rankgrove.training.trainer import EPOCHS, DivergedError
 from rankgrove.training.validation import History, Validation, check_sets
 
 Floats = NDArray[np.float64]

@@ -14,9 +14,6 @@ from rankgrove.training.measures import Floats
 from rankgrove.training.network_parameters import FORCES_OF
 from rankgrove.training.validation import History, Validation
 
-# Where the notes of a model have what its parameters came to.
-PLAN = "plan"
-
 
 @dataclass(frozen=True)
 class Unit:

@@ -13,6 +13,7 @@ from rankgrove.data.documents import Documents
 from rankgrove.data.memory import available_memory, check_memory
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import refusal
+from rankgrove.model.base import PLAN
 from rankgrove.model.model import N_BASE_TREES, Model
 from rankgrove.model.schema import Schema
 from rankgrove.training.base import apply_base, check_categories
@@ -27,7 +28,7 @@ from rankgrove.training.checkpoints import (
 )
 from rankgrove.training.measures import Measures, MetricMeasures
 from rankgrove.training.run import Run
-from rankgrove.training.trainer import PLAN, TREES
+from rankgrove.training.trainer import TREES
 from rankgrove.training.validation import History, Validation, check_sets
 from rankgrove.trees.binned_data import BinnedData
 

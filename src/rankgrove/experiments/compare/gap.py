@@ -16,21 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.data.matrix import base_of, features_of
 from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.experiments import tables
 from rankgrove.experiments.checks import check_dataset, check_one_of, naming
 from rankgrove.experiments.compare import significance
 from rankgrove.experiments.compare.compare import score_candidates
-from rankgrove.metrics.base import Floats, Metric
+from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import DEFAULT_METRICS, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
-from rankgrove.model.model import Model
+from rankgrove.model.model import Model, prefix_scores
 from rankgrove.pictures.chart import Axis, Chart, Line, Panel, Rule
 from rankgrove.pictures.display import Picture
 from rankgrove.pictures.palette import candidate
-from rankgrove.trees.predict import PreparedEnsemble
 
 # A curve has about so many points where nothing else is asked for.
 _POINTS = 50
@@ -256,24 +254,6 @@ def generalisation_gap(
         if (model := _trees_of(candidate)) is not None
     }
     return Gap(rows, curves, confidence)
-
-
-def prefix_scores(
-    model: Model, data: Dataset, n_trees: Sequence[int], n_jobs: int | None = None
-) -> Iterator[Floats]:
-    """The scores by the first so many trees, for rising numbers; each tree is gone through once.
-
-    They have the bits of `Model.predict` with that number of trees.
-    """
-    encoded = model.schema.encode(features_of(data, model.feature_names, model.schema.levels))
-    base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
-    scores = np.zeros(len(encoded)) if base is None else base
-    done = 0
-    for number in n_trees:
-        part = model.ensemble.between(done, number)
-        scores = PreparedEnsemble(part).score(encoded, n_jobs=n_jobs, base=scores)
-        done = number
-        yield scores
 
 
 def _trees_of(candidate: Any) -> Model | None:
