@@ -22,9 +22,110 @@ if TYPE_CHECKING:
     from rankgrove.experiments.compare.compare import Comparison, compare
     from rankgrove.experiments.compare.gap import Gap, generalisation_gap
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
-    "experiments.force_pictures": (
-        "plot_burges",
-        "plot_force_totals",
-        "plot_forces",
-        "plot_labels_by_rank",
-    ),
+    from rankgrove.experiments.optimality import is_local_maximum
+    from rankgrove.experiments.tune.tune import Tuned, tune
+    from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
+    from rankgrove.metrics.spec import parse_metric
+    from rankgrove.model.base import ScoringModel, load
+    from rankgrove.model.by_label import ForceTotals, LabelsByRank, force_totals, labels_by_rank
+    from rankgrove.model.combined import CombinedModel
+    from rankgrove.model.forces import ForceField, forces_at, forces_over_trees
+    from rankgrove.model.model import Model
+    from rankgrove.model.scorer import Scorer
+    from rankgrove.neural.estimators import LambdaRank, RankNet
+    from rankgrove.objectives.check import check_objective
+    from rankgrove.report.build import Report, make_report
+    from rankgrove.trees.binned_data import BinnedData
+
+__all__ = [
+    "BinnedData",
+    "Combination",
+    "CombinedModel",
+    "Comparison",
+    "CrossValidation",
+    "Dataset",
+    "Evaluation",
+    "ForceField",
+    "ForceTotals",
+    "Gap",
+    "LabelsByRank",
+    "LambdaRank",
+    "MARTClassifier",
+    "MARTRegressor",
+    "MetricResult",
+    "Model",
+    "RankNet",
+    "Ranker",
+    "Report",
+    "Scorer",
+    "ScoringModel",
+    "Tuned",
+    "bin_files",
+    "check_objective",
+    "combine",
+    "combine_two",
+    "compare",
+    "cross_validate",
+    "evaluate",
+    "force_totals",
+    "forces_at",
+    "forces_over_trees",
+    "from_frame",
+    "generalisation_gap",
+    "is_local_maximum",
+    "labels_by_rank",
+    "load",
+    "make_report",
+    "make_web_search",
+    "parse_metric",
+    "read_data",
+    "read_letor",
+    "read_table",
+    "to_frame",
+    "tune",
+    "write_data",
+    "write_letor",
+    "write_table",
+]
+
+_HOMES = {
+    "boosting.bin_files": ("bin_files",),
+    "data.dataset": ("Dataset",),
+    "data.files": ("read_data", "write_data"),
+    "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
+    "data.letor": ("read_letor", "write_letor"),
+    "data.synthetic": ("make_web_search",),
+    "estimators.mart": ("MARTClassifier", "MARTRegressor"),
+    "estimators.ranker": ("Ranker",),
+    "experiments.combine.combine": ("Combination", "combine", "combine_two"),
+    "experiments.compare.compare": ("Comparison", "compare"),
+    "experiments.cross_validation": ("CrossValidation", "cross_validate"),
+    "experiments.compare.gap": ("Gap", "generalisation_gap"),
+    "experiments.optimality": ("is_local_maximum",),
+    "experiments.tune.tune": ("Tuned", "tune"),
+    "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
+    "metrics.spec": ("parse_metric",),
+    "model.base": ("ScoringModel", "load"),
+    "model.by_label": ("ForceTotals", "LabelsByRank", "force_totals", "labels_by_rank"),
+    "model.combined": ("CombinedModel",),
+    "model.forces": ("ForceField", "forces_at", "forces_over_trees"),
+    "model.model": ("Model",),
+    "model.scorer": ("Scorer",),
+    "neural.estimators": ("LambdaRank", "RankNet"),
+    "objectives.check": ("check_objective",),
+    "report.build": ("Report", "make_report"),
+    "trees.binned_data": ("BinnedData",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

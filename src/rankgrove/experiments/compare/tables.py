@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STAR, PLUS, MINUS = "*", "+", "-"
 _SIGNS = {"best": STAR, "equal": STAR, "better": PLUS, "worse": MINUS}
-_TEST_NAMES = {"t": "paired t-test", "randomisation": "randomisation", "bootstrap": "bootstrap"}
+TEST_NAMES = {"t": "paired t-test", "randomisation": "randomisation", "bootstrap": "bootstrap"}
 
 
 def long_header(comparison: Comparison) -> list[str]:
@@ -51,7 +51,7 @@ def long_cells(row: Row) -> list[str]:
 def legend(comparison: Comparison) -> str:
     """What the marks mean, in one line."""
     method = comparison.method
-    how = [_TEST_NAMES[method.test]]
+    how = [TEST_NAMES[method.test]]
     if method.test != "t":
         how[0] += f" test of {method.rounds:,} rounds"
     how.append("one-tailed" if method.alternative == "greater" else "two-sided")
