@@ -276,7 +276,7 @@ def _totals_picture(
     model: ScoringModel, data: Dataset, names: Sequence[str | None], reading: Reading
 ) -> Display:
     """The sums of forces by label through training."""
-    from rankgrove.experiments.force_pictures import plot_force_totals
+    from rankgrove.experiments.displays.forces import plot_force_totals
     from rankgrove.model.model import Model
 
     if not isinstance(model, Model):
@@ -286,13 +286,13 @@ def _totals_picture(
 
 
 def _example_picture(names: Sequence[str]) -> Display:
-    from rankgrove.experiments.force_pictures import plot_burges
+    from rankgrove.experiments.displays.forces import plot_burges
 
     return plot_burges(names)
 
 
 def _picture(fields: Sequence[ForceField], data: Dataset, top: int) -> Display:
-    from rankgrove.experiments.force_pictures import ForcesDisplay
+    from rankgrove.experiments.displays.forces import ForcesDisplay
 
     return ForcesDisplay([fields], grades=data.labels.tolist(), top=top)
 

@@ -103,7 +103,7 @@ def test_burges_figure_has_the_numbers_of_its_caption_and_the_arrows_of_its_text
 
 
 def test_the_figure_in_the_documents_is_that_of_today():
-    page = Path(__file__).parents[2] / "docs" / "images" / "burges.svg"
+    page = Path(__file__).parents[3] / "docs" / "images" / "burges.svg"
     assert page.read_text(encoding="utf-8") == plot_burges().to_svg()
 
 
