@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.experiments.tables import (
     aligned,
     csv_text,
     escape_latex,
-    html,
     latex,
     markdown,
     plain_dict,
@@ -19,6 +17,7 @@ from rankgrove.experiments.tables import (
     show_number,
     show_p,
 )
+from rankgrove.pictures import html
 
 if TYPE_CHECKING:
     from rankgrove.experiments.compare.comparison import Comparison, Row
@@ -77,7 +76,12 @@ def comparison_text(comparison: Comparison) -> str:
 
 def comparison_html(comparison: Comparison) -> str:
     """The table of `comparison_text` for a notebook."""
-    return f"{html(*_long_rows(comparison), left=(0, 1))}\n<p>{escape(legend(comparison))}</p>"
+    return "\n".join(
+        [
+            html.table(*_long_rows(comparison), left=(0, 1)),
+            html.paragraph(legend(comparison)),
+        ]
+    )
 
 
 def _long_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
