@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import rankgrove as rg
 from rankgrove import Dataset, Display, Ranker
@@ -30,7 +31,7 @@ def parts() -> tuple[Dataset, Dataset, Dataset]:
 def ranker(name: str) -> Ranker:
     """An old ranker and a new one; both watch the validation queries."""
     train, valid, _ = parts()
-    given = {
+    given: dict[str, Any] = {
         "old": {"objective": "queryrmse", "n_estimators": 20},
         "new": {"objective": "lambdamart", "n_estimators": 150, "early_stopping_rounds": 30},
     }[name]
@@ -43,9 +44,17 @@ def comparison() -> rg.Comparison:
     return rg.compare(parts()[2], candidates, baseline="old", slices=["length", "relevant"])
 
 
-def worst_query() -> object:
-    """The query that changed most."""
-    return comparison().changed("ndcg@10", "new", "old", 1)[0].query
+def changed_query() -> object:
+    """Of the queries with many documents and three grades, the one that changed most."""
+    _, _, test = parts()
+    rich = [
+        test.query_ids[q]
+        for q in range(test.n_queries)
+        for labels in [test.labels[test.offsets[q] : test.offsets[q + 1]]]
+        if len(labels) > 15 and len(set(labels.tolist())) > 2
+    ]
+    changes = comparison().changed("ndcg@10", "new", "old", test.n_queries)
+    return next(change.query for change in changes if change.query in rich)
 
 
 def gap() -> Display:
@@ -54,7 +63,13 @@ def gap() -> Display:
 
 
 def why() -> Display:
-    return ranker("new").model_.why(parts()[2], 3, 5).plot()
+    """The first two documents of that query, as the new ranker has them."""
+    _, _, test = parts()
+    at = test.query_ids.tolist().index(changed_query())
+    scores = ranker("new").predict(test)[test.offsets[at] : test.offsets[at + 1]]
+    first, second = (int(test.offsets[at] + row) for row in (-scores).argsort()[:2])
+    model: rg.Model = ranker("new").model_
+    return model.why(test, first, second).plot()
 
 
 def permutation() -> Display:
@@ -83,14 +98,14 @@ PICTURES: dict[str, Callable[[], Display]] = {
     "distribution": lambda: comparison().plot(kind="distribution"),
     "slices": lambda: comparison().plot_slices(),
     "ranking": lambda: rg.plot_ranking(
-        parts()[2], {"old": ranker("old"), "new": ranker("new")}, worst_query()
+        parts()[2], {"old": ranker("old"), "new": ranker("new")}, changed_query()
     ),
     "why": why,
     "importance": permutation,
     "dependence": dependence,
     "scores-by-label": lambda: rg.plot_scores_by_label(parts()[2], ranker("new")),
-    "pair-loss": lambda: rg.plot_pair_loss(),
-    "paper-relative": lambda: rg.plot_relative(),
+    "pair-loss": rg.plot_pair_loss,
+    "paper-relative": rg.plot_relative,
     "train-test": lambda: rg.plot_train_test(tables=["22"]),
     "weights": weights,
 }

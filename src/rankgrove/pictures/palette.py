@@ -31,7 +31,7 @@ CANDIDATES = (
     Colour("#0072b2", "#56b4e9"),
     Colour("#d55e00", "#ff8c42"),
     Colour("#0da963", "#2ee88f"),
-    Colour("#9a0f69", "#b96c9c"),
+    Colour("#9a0f69", "#c878ac"),
     Colour("#5a4a00", "#ffda1d"),
     Colour("#222222", "#ffffff"),
 )

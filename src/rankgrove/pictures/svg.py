@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -84,10 +85,13 @@ def draw(chart: Chart) -> str:
     """
     sheet = _Sheet()
     ground = sheet.fill(GROUND)
-    rooms = [_room(panel) for panel in chart.panels]
+    # What stands in one column begins at one place.
+    columns = min(chart.columns, len(chart.panels))
+    left_rooms = [max(map(_room, chart.panels[at::columns])) for at in range(columns)]
+    rooms = [left_rooms[at % columns] for at in range(len(chart.panels))]
     widths = [room + panel.width + _EDGE for panel, room in zip(chart.panels, rooms, strict=True)]
-    rows = [range(at, min(at + chart.columns, len(widths)))
-            for at in range(0, len(widths), chart.columns)]  # fmt: skip
+    rows = [range(at, min(at + columns, len(widths)))
+            for at in range(0, len(widths), columns)]  # fmt: skip
     width = max(sum(widths[at] for at in row) for row in rows)
     parts, top = _legend(chart, sheet, width)
     for row in rows:
@@ -140,7 +144,7 @@ def _ticks(
     if axis.ticks:
         return list(axis.ticks)
     if not axis.names:
-        return Scale(*limits, 0, length).ticks(max(2, min(8, int(length / spacing))))
+        return Scale(*limits, 0, length).ticks(max(3, min(8, int(length / spacing))))
     step = max(1, math.ceil(len(axis.names) * spacing * 0.55 / length))
     return [(float(at), axis.names[at]) for at in range(0, len(axis.names), step)]
 
@@ -148,9 +152,9 @@ def _ticks(
 def _legend(chart: Chart, sheet: _Sheet, width: float) -> tuple[list[str], float]:
     """What stands above the panels, and where they may begin."""
     parts, y = [], 2.0
-    if chart.note:
+    for line in textwrap.wrap(chart.note, max(20, int((width - 2 * _EDGE) / text_width("0")))):
         y += _ROW
-        parts.append(_text(sheet, _EDGE, y, chart.note))
+        parts.append(_text(sheet, _EDGE, y, line))
     x = math.inf
     for name, mark in chart.entries().items():
         if x + 34 + text_width(name) > width - _EDGE:
@@ -170,7 +174,7 @@ def _sample(mark: Mark, x: float, y: float, sheet: _Sheet) -> Iterator[str]:
                 Line([0, 1], [0.5, 0.5], "", mark.colour, mark.dash, mark.width), place, sheet
             )
         case Points():
-            yield from _mark(replace(mark, x=[0.5], y=[0.5], opacity=1.0), place, sheet)
+            yield from _mark(replace(mark, x=[0.5], y=[0.5], opacity=1.0, size=4.0), place, sheet)
         case Bars() | Band():
             yield from _mark(Band([0.2, 0.8], [0, 0], [1, 1], "", mark.colour, mark.opacity),
                              place, sheet)  # fmt: skip

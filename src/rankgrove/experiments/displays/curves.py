@@ -58,7 +58,9 @@ class LearningCurvesDisplay(Display):
                     )
             axes = Axis("steps of training"), Axis(self.metric, margin=0.05)
             panels.append(Panel(set_name, *axes, marks, 340, 240))
-        return Chart(panels, f"Learning curves of {self.metric}", self.title)
+        marked = "the mark is the last step that the model keeps" if self.kept else ""
+        note = "; ".join(filter(None, (self.title, marked)))
+        return Chart(panels, f"Learning curves of {self.metric}", note)
 
 
 def plot_learning_curves(

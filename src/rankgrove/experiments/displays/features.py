@@ -57,7 +57,8 @@ class ImportanceDisplay(Display):
         down = Axis(names=[short(name) for name in self.feature_names], backwards=True)
         across = Axis(self.measure, margin=0.02)
         panel = Panel("", across, down, [bars, Rule(0.0, dash=())], 360, _BAR * len(self.values))
-        note = f"and {self.left_out:,} more features" if self.left_out else ""
+        shown = len(self.values)
+        note = f"{shown} of {shown + self.left_out:,} features" if self.left_out else ""
         return Chart([panel], f"Features by {self.measure}", note)
 
 

@@ -15,7 +15,7 @@ from rankgrove.experiments.paper.cells import TABLES, Cell, Table
 from rankgrove.experiments.paper.tables import make_grids, to_json
 from rankgrove.pictures.chart import Axis, Bars, Chart, Mark, Panel, Points, Rule, Segments
 from rankgrove.pictures.display import Display
-from rankgrove.pictures.palette import candidate
+from rankgrove.pictures.palette import AXIS, candidate
 
 GAP_TABLES = tuple(name for name, table in TABLES.items() if table.kind == "gap")
 _RELATIVE = "figure1"
@@ -95,7 +95,7 @@ class TrainTestDisplay(Display):
             test = [value - one.numbers[column, row][1]
                     for value, row in zip(train, rows, strict=True)]  # fmt: skip
             places = range(len(rows))
-            marks: list[Mark] = [Segments(test, places, train, places, colour=candidate(0).colour)]
+            marks: list[Mark] = [Segments(test, places, train, places, colour=AXIS)]
             for number, (name, values) in enumerate((("test", test), ("train", train))):
                 look = candidate(number)
                 marks.append(Points(values, places, name, look.colour, look.shape, 4.0))

@@ -35,6 +35,7 @@ _COLUMN, _ROW = 230, 24
 # Where the lines between two columns begin and end, as a share of the way.
 _LINE_START, _LINE_END = 0.62, 0.93
 _LONGEST_NAME = 16
+_MOST_GRADES = 12
 
 
 @dataclass
@@ -52,6 +53,8 @@ class RankingDisplay(Display):
         of the labels. Of equal scores, the lower label stands first: ties count against the model.
     labels, document_names
         One per document.
+    grades
+        The labels that documents may have, rising: those of all queries, if they are few.
     top
         How many ranks are shown.
     """
@@ -62,11 +65,12 @@ class RankingDisplay(Display):
     ranks: dict[str, NDArray[np.int64]]
     labels: Floats
     document_names: list[str]
+    grades: Floats
     top: int
 
     def chart(self) -> Chart:
-        grades = np.unique(self.labels)
-        steps = dict(zip(grades.tolist(), label_colours(len(grades)), strict=True))
+        colours = label_colours(len(self.grades))
+        steps = dict(zip(self.grades.tolist(), colours, strict=True))
         marks: list[Mark] = []
         names = list(self.ranks)
         for column, name in enumerate(names):
@@ -181,8 +185,12 @@ def plot_ranking(
         ranks[IDEAL] = _ranks(labels, labels)
     ids = range(first, last) if part.document_ids is None else part.document_ids.tolist()
     documents = [f"row {one}" if part.document_ids is None else str(one) for one in ids]
-    display = RankingDisplay(names[at], str(chosen), measured, ranks, labels, documents, top)
-    return display.drawn_into(ax)
+    grades = np.unique(data.labels).astype(np.float64)
+    if len(grades) > _MOST_GRADES:
+        grades = np.unique(labels)
+    return RankingDisplay(
+        names[at], str(chosen), measured, ranks, labels, documents, grades, top
+    ).drawn_into(ax)
 
 
 @dataclass
@@ -208,7 +216,7 @@ class ScoresByLabelDisplay(Display):
         for number, (label, values) in enumerate(zip(self.labels, self.scores, strict=True)):
             x, y = cumulative(values)
             look = candidate(number)
-            name = f"label {show_number(label)}: {len(values):,}"
+            name = f"label {show_number(label)} ({len(values):,} documents)"
             marks.append(Line(x.tolist(), y.tolist(), name, look.colour, look.dash))
         title = "score less the mean of its query" if self.within_query else "score"
         axes = Axis(title), Axis("share of documents at or below", 0.0, 1.0)
