@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.documents import Documents
-from rankgrove.errors import DataError, whole_number
+from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.metrics.base import Rankings
 from rankgrove.model.forces import (
     ForceField,
     ObjectiveLike,
+    check_documents,
     forces_over_trees,
     tree_numbers,
     trees_of,
@@ -67,6 +68,8 @@ class ForceTotals:
                 for parts in (np.maximum(field.forces, 0.0), np.minimum(field.forces, 0.0))
             )
             sums.append((up, down))
+        if not trees:
+            raise ParameterError("force totals must be of at least one tree. Got none.")
         documents = np.bincount(label_of, minlength=len(labels))
         by_tree = np.array(sums)
         return cls(name, trees, labels, by_tree[:, 0], by_tree[:, 1], documents)
@@ -165,6 +168,7 @@ def labels_by_rank(
     [[20, 20, 18], [20, 20, 18]]
     """
     of_trees = trees_of(model)
+    check_documents(data)
     labels, label_of = _labels(data)
     numbers = tree_numbers(of_trees, trees)
     deepest = min(whole_number("top", top, 1), int(data.group.max()))

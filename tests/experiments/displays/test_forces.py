@@ -171,3 +171,12 @@ def test_every_picture_is_sound_and_the_same_each_time(data, ranker):
         text = make().to_svg()
         assert text == make().to_svg()
         assert ET.fromstring(text).get("aria-label")
+
+
+def test_matplotlib_draws_every_picture(data, ranker, tmp_path):
+    pytest.importorskip("matplotlib")
+    for number, picture in enumerate(
+        (plot_burges(), plot_force_totals(ranker, data), plot_labels_by_rank(ranker, data))
+    ):
+        picture.save(tmp_path / f"{number}.png")
+        assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")
