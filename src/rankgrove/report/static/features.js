@@ -1,6 +1,9 @@
 // @ts-check
 // What each model rests on: importance of features, and the shape of their effect within a query.
 
+// So many features are listed; the others on demand.
+const LISTED = 12;
+
 /** @type {[string, string][]} */
 const IMPORTANCES = [
   ["permutation", "drop of the metric when shuffled"],
@@ -55,9 +58,9 @@ function importanceCell(/** @type {any} */ section, /** @type {number[]} */ cand
 
 /** The list of features with their bars; a click draws the shape of one. */
 function featureTable(/** @type {Store} */ store, /** @type {any} */ section, /** @type {string} */ kind,
-  /** @type {number} */ chosen, /** @type {(feature: number) => void} */ choose) {
+  /** @type {number} */ chosen, /** @type {(feature: number) => void} */ choose, /** @type {number} */ listed) {
   const candidates = featureCandidates(store, section);
-  const order = orderedFeatures(store, section, kind);
+  const order = orderedFeatures(store, section, kind).slice(0, listed);
   const figures = candidates.flatMap((candidate) =>
     order.map((feature) => importanceOf(section, candidate, kind)?.[feature]).filter((value) => typeof value === "number"));
   const [low, high] = extent([0, ...figures]);
@@ -122,8 +125,7 @@ function shapeChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
   const [, most] = extent([1, ...shape.density, shape.missing]);
   const density = (/** @type {number} */ x, /** @type {number} */ count) => {
     const tall = (count / most) * 26;
-    chart.append(draw("rect", { class: "density", x: x - 2.5, y: height - 26 - tall, width: 5, height: tall },
-      draw("title", {}, `${whole(count)} documents`)));
+    chart.append(draw("rect", { class: "density", x: x - 2.5, y: height - 26 - tall, width: 5, height: tall }));
   };
   shape.density.forEach((/** @type {number} */ count, /** @type {number} */ place) => density(scale.at(place), count));
   if (missing) {
@@ -156,6 +158,7 @@ function shapePanel(/** @type {Store} */ store, /** @type {any} */ section, /** 
 
 /** The view of features. */
 function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @type {any} */ section) {
+  let listed = LISTED;
   let [kind] = knownImportances(section)[0] ?? ["permutation"];
   let chosen = orderedFeatures(store, section, kind)[0] ?? -1;
   const importances = makeSelect("by", knownImportances(section), (value) => {
@@ -180,8 +183,12 @@ function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @
     const table = featureTable(store, section, kind, chosen, (feature) => {
       chosen = feature;
       show();
-    });
-    list.replaceChildren(makeLegend(names), table, ...(kind === "permutation" ? [note] : []));
+    }, listed);
+    const more = make("button", { type: "button", class: "link", hidden: listed >= section.shown.length, click: () => {
+      listed = Infinity;
+      show();
+    } }, `show all ${section.shown.length}`);
+    list.replaceChildren(makeLegend(names), table, more, ...(kind === "permutation" ? [note] : []));
     if (focused) list.querySelector(`[data-feature="${focused}"] button`)?.focus();
     paintShape();
     tools.refresh();

@@ -1,9 +1,11 @@
 // @ts-check
 // What in the data and in the scores is worth a look, and whether labels are told apart.
 
+const LINKED = 6;
+
 /** One matter: how many, what, and the first queries that have it. */
 function lookItem(/** @type {Store} */ store, /** @type {any} */ look) {
-  const links = look.queries.map((/** @type {number} */ query) =>
+  const links = look.queries.slice(0, LINKED).map((/** @type {number} */ query) =>
     make("button", { type: "button", class: "link", dir: "auto", click: () => {
       store.change({ query });
       goTo("query");

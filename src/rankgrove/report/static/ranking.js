@@ -145,7 +145,7 @@ function queryHead(/** @type {Store} */ store, /** @type {QueryTable} */ table) 
     make("button", { type: "button", click: () => table.step(by) }, text);
   const copy = make("button", { type: "button", click: () => copyText(location.href, copy) }, "copy link");
   return make("div", { class: "query-head" },
-    make("p", { class: "name", dir: "auto" }, store.queryName(query)),
+    make("p", { class: "name", dir: "auto" }, store.queries.text?.[query] || `query ${store.queries.id[query]}`),
     make("p", {}, Number.isNaN(change) ? `${metric}: skipped, no relevant document` : values),
     store.isPair && !Number.isNaN(change)
       ? make("p", { class: tone(change) }, `${sign(change)} ${signed(change / UNIT)}`) : null,

@@ -99,17 +99,20 @@ function labelChart(/** @type {any} */ stages, /** @type {number} */ stage, /** 
   leftAxis(chart, [0, 50, 100], y, 46, width, (tick) => `${tick} %`);
   const wide = (width - 50) / counts.length;
   const most = Math.max(...grades.map(Number));
+  const shapes = grades.map(() => "");
   counts.forEach((/** @type {number[]} */ row, /** @type {number} */ rank) => {
     const total = row.reduce((sum, count) => sum + count, 0) || 1;
     let below = 0;
     for (let grade = row.length - 1; grade >= 0; grade--) {
       const share = (100 * row[grade]) / total;
-      chart.append(draw("rect", { x: 50 + rank * wide + 1, y: y(below + share), width: Math.max(1, wide - 2), height: Math.max(0, y(below) - y(below + share)),
-        fill: LABEL_STEPS[labelStep(Number(grades[grade]), most)] }));
+      const bar = Math.max(1, wide - 2).toFixed(1);
+      shapes[grade] += `M${(51 + rank * wide).toFixed(1)} ${y(below).toFixed(1)}h${bar}V${y(below + share).toFixed(1)}h-${bar}Z`;
       below += share;
     }
-    if (counts.length <= 12 || rank % 2 === 0) chart.append(chartText(50 + (rank + 0.5) * wide, height - 24, String(rank + 1), { "text-anchor": "middle" }));
+    if (rank === 0 || rank % 5 === 4) chart.append(chartText(50 + (rank + 0.5) * wide, height - 24, String(rank + 1), { "text-anchor": "middle" }));
   });
+  grades.forEach((/** @type {any} */ grade, /** @type {number} */ at) =>
+    chart.append(draw("path", { d: shapes[at], fill: LABEL_STEPS[labelStep(Number(grade), most)] })));
   chart.append(chartText((width + 50) / 2, height - 4, "rank", { "text-anchor": "middle" }));
   return chart;
 }

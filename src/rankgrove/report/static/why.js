@@ -62,8 +62,7 @@ class Reasons {
 /** Bars to both sides of the middle, one below the other. */
 function barCell(/** @type {number[]} */ values, /** @type {number} */ most, /** @type {string[]} */ classes) {
   const height = 6 * values.length + 2 * (values.length - 1) + 4;
-  const chart = draw("svg", { class: "chart", width: "100%", height, "aria-hidden": "true" },
-    draw("line", { class: "axis", x1: "50%", x2: "50%", y1: 0, y2: height }));
+  const chart = draw("svg", { class: "chart middle", width: "100%", height, "aria-hidden": "true" });
   values.forEach((value, at) => {
     const length = (Math.min(1, Math.abs(value) / (most || 1)) * 50).toFixed(2);
     const x = value < 0 ? `${(50 - Number(length)).toFixed(2)}%` : "50%";
@@ -134,7 +133,7 @@ function reasonTable(/** @type {Store} */ store, /** @type {Reasons} */ reasons,
     ...row.slice(2).map((value, at) => make("td", { class: at === 2 ? tone(value) : null }, part(value)))));
   const head = [sheet.head[0], sheet.head[1], "", ...sheet.head.slice(2)];
   return make("table", { class: "plain reasons" },
-    make("thead", {}, make("tr", {}, ...head.map((text, at) => make("th", { scope: "col", class: at === 2 ? "bars" : null, title: text || null }, text || make("span", { class: "quiet" }, "adds"))))),
+    make("thead", {}, make("tr", {}, ...head.map((text, at) => make("th", { scope: "col", class: at === 2 ? "bars" : null, title: text || null }, text || "adds")))),
     make("tbody", {}, ...rows));
 }
 
@@ -165,8 +164,7 @@ function aboveTable(sheet) {
   const [feature, inA, inB, gap, total] = sheet.head;
   return make("table", { class: "plain reasons" },
     make("thead", {}, make("tr", {}, ...[feature, inA, inB, "bars", gap, total].map((text) =>
-      make("th", { scope: "col", class: text === "bars" ? "bars" : null },
-        text === "bars" ? make("span", { class: "quiet" }, "adds") : text)))),
+      make("th", { scope: "col", class: text === "bars" ? "bars" : null }, text === "bars" ? "adds" : text)))),
     make("tbody", {}, ...rows));
 }
 
@@ -183,14 +181,17 @@ function movedText(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @ty
 function reasonPanels(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @type {Shares} */ shares,
   /** @type {Reasons} */ reasons, /** @type {boolean} */ centred) {
   const document = explainedDocument(store, tops, shares);
-  const panels = [make("div", {}, make("h3", { dir: "auto" }, movedText(store, tops, document)),
+  const { base, now } = store.state;
+  /** @type {[string, string][]} */
+  const names = [...new Set([base, now])].filter((candidate) => reasons.has(candidate))
+    .map((candidate) => [store.names[candidate], `line c${candidate % 6}`]);
+  const panels = [make("div", {}, make("h3", { dir: "auto" }, movedText(store, tops, document)), makeLegend(names),
     reasonTable(store, reasons, document, centred))];
   const other = comparedDocument(store, tops, document);
-  if (other >= 0 && reasons.has(store.state.now)) {
-    const { now } = store.state;
+  if (other >= 0 && reasons.has(now)) {
     const [a, b] = [document, other].sort((x, y) => tops.rank(now, x) - tops.rank(now, y));
     const title = `Why ${tops.name(a)} (a) stands above ${tops.name(b)} (b) in ${store.names[now]}`;
-    panels.push(make("div", {}, make("h3", { dir: "auto" }, title), aboveTable(aboveSheet(store, reasons, a, b))));
+    panels.push(make("div", {}, make("h3", { dir: "auto" }, title), makeLegend([[store.names[now], `line c${now % 6}`]]), aboveTable(aboveSheet(store, reasons, a, b))));
   }
   return make("div", { class: "two" }, ...panels);
 }
