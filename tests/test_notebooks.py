@@ -38,7 +38,9 @@ def foreign(data):
 
 @pytest.fixture(scope="module")
 def ranker(foreign):
-    return Ranker(n_estimators=4, eval_metric=["ndcg@5", "map"]).fit(foreign, valid={FOREIGN: foreign})
+    return Ranker(n_estimators=4, eval_metric=["ndcg@5", "map"]).fit(
+        foreign, valid={FOREIGN: foreign}
+    )
 
 
 def shown(ranker, data):
