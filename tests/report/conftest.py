@@ -1,4 +1,4 @@
-"""The browser that pages are tested in, and how a page is opened in it."""
+"""The report that most tests look at, and the browser that pages are opened in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,29 @@ import shutil
 
 import pytest
 
+from rankgrove import make_report
 from rankgrove.report.page import write_page
+from report.samples import METRICS, make_parts, train_models
+
+
+@pytest.fixture(scope="session")
+def parts():
+    return make_parts()
+
+
+@pytest.fixture(scope="session")
+def models(parts):
+    return train_models(parts)
+
+
+@pytest.fixture(scope="session")
+def contents(parts, models):
+    """Leave it as it is."""
+    report = make_report(
+        parts["test"], models, METRICS, baseline="old", slices=["length", "relevant"], top=5,
+        train=parts["train"], valid=parts["vali"], forces=2,
+    )  # fmt: skip
+    return report.to_dict()
 
 
 def _why_not():

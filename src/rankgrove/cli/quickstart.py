@@ -223,6 +223,7 @@ def _write_report(parts: dict[str, Dataset], feature: int, model: Model, path: P
             train=train,
         )  # fmt: skip
     except DataError:
+        path.unlink(missing_ok=True)  # (of an earlier quickstart, of more queries)
         return None
     report.save(path)
     return path

@@ -85,6 +85,8 @@ def _sample_rows(material: Material, candidates: dict[str, Candidate]) -> Intege
     of_trees = all(isinstance(one.model, Model) for one in candidates.values())
     most = _EXPLAINED if of_trees else _EXPLAINED_BY_NETWORK
     most = min(most, _MOST_VALUES // widest(candidates))
+    if material.data.n_documents <= most:
+        return np.arange(material.data.n_documents)
     step = -(-material.data.group // _OF_QUERY)
     spread = np.flatnonzero(material.places % step[material.query_of_row] == 0)
     per_query = max(1, len(spread) // material.n_queries)

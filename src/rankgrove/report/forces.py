@@ -20,7 +20,7 @@ FRAMES = 30
 MOST_DOCUMENTS = 100
 # Beside the objective of the model: pairs that all count the same, and pairs that count by NDCG.
 _BESIDE = ("rankmart", "lambdamart")
-_SIGNIFICANT = 3
+_SIGNIFICANT = 4
 
 
 def no_forces(model: Model) -> str | None:

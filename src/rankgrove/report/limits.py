@@ -22,7 +22,7 @@ from rankgrove.metrics.base import Floats
 from rankgrove.report.material import Integers, every_nth
 
 # What the page takes without its data, at most.
-PAGE_BYTES = 200_000
+PAGE_BYTES = 140_000
 _UNITS = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 
 
