@@ -20,6 +20,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from rankgrove.data.streams import open_for_writing
+from rankgrove.pictures import palette
 
 # What the page reads first; every other part of the contract is a section of its own.
 OUTLINE = ("format", "version", "made", "candidates", "baseline", "absent", "left_out")
@@ -31,6 +32,7 @@ SCRIPTS = (
 # So many of the queries that lose most are in the file as text, for print.
 WORST = 10
 _UNIT = 10_000
+_LABEL_STEPS = 5
 _MINUS = "\N{MINUS SIGN}"
 _HEADLINES = {
     "better": ("Better", "up"),
@@ -95,7 +97,21 @@ def _static(name: str) -> str:
 
 @cache
 def _style() -> str:
-    return re.sub(r"\s*([{};:,])\s*", r"\1", _compact(_static("style.css")))
+    return _colours() + re.sub(r"\s*([{};:,])\s*", r"\1", _compact(_static("style.css")))
+
+
+def _colours() -> str:
+    """The colours of all pictures, by the names that the style sheet has for them."""
+    labels = palette.label_colours(_LABEL_STEPS)
+    named = {
+        "ground": palette.GROUND, "text": palette.TEXT, "quiet": palette.AXIS,
+        "line": palette.GRID, "up": palette.UP, "down": palette.DOWN,
+        **{f"c{at}": colour for at, colour in enumerate(palette.CANDIDATES)},
+        **{f"label{at}": colour for at, colour in enumerate(labels)},
+        **{f"on-label{at}": palette.text_on(colour) for at, colour in enumerate(labels)},
+    }  # fmt: skip
+    rules = (f"--{name}:light-dark({one.light},{one.dark})" for name, one in named.items())
+    return f":root{{{';'.join(rules)}}}"
 
 
 @cache

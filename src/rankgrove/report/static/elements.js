@@ -82,9 +82,9 @@ const tone = (value) => (value > 0 ? "up" : value < 0 ? "down" : "none");
 /** Text that ends in "query" or "queries". @param {number} count */
 const queriesText = (count) => `${whole(count)} ${count === 1 ? "query" : "queries"}`;
 
-// Five steps of one blue, and the text on each.
-const LABEL_STEPS = ["#cfd8dc", "#90caf9", "#42a5f5", "#1565c0", "#0d2f6b"];
-const LABEL_TEXTS = ["#111111", "#111111", "#111111", "#ffffff", "#ffffff"];
+// The steps from the lowest label to the highest, and the text on each.
+const LABEL_STEPS = [0, 1, 2, 3, 4].map((step) => `var(--label${step})`);
+const LABEL_TEXTS = [0, 1, 2, 3, 4].map((step) => `var(--on-label${step})`);
 
 /** The step of a label among five, when the highest label is `most`. */
 function labelStep(/** @type {number} */ label, /** @type {number} */ most) {

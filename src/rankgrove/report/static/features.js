@@ -2,7 +2,7 @@
 // What each model rests on: importance of features, and the shape of their effect within a query.
 
 // So many features are listed; the others on demand.
-const LISTED = 12;
+const LISTED = 10;
 
 /** @type {[string, string][]} */
 const IMPORTANCES = [

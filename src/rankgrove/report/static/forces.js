@@ -47,7 +47,7 @@ function stageDocument(/** @type {any} */ film, /** @type {number} */ at, /** @t
   const most = Math.floor(sizes.document / 8);
   const row = draw("g", {},
     draw("rect", { x: sizes.left, y: 1, width: sizes.document, height: sizes.row - 2, rx: 4, fill: LABEL_STEPS[step] }),
-    chartText(sizes.left + 8, sizes.row / 2 + 4, name.length > most ? `${name.slice(0, most - 1)}…` : name, { class: step > 2 ? "on-dark" : "on-light" }));
+    draw("text", { x: sizes.left + 8, y: sizes.row / 2 + 4, class: `on${step}` }, name.length > most ? `${name.slice(0, most - 1)}…` : name));
   return { row, arrows: [draw("path"), draw("path")] };
 }
 

@@ -176,7 +176,7 @@ function queryLists(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @t
   const title = (/** @type {number} */ candidate) => (candidate < 0 ? "ideal order" : store.names[candidate]);
   const lists = [
     documentList(title(left), rows(left, leaves), "left"),
-    moveLines(store, tops, left, right, phone ? 34 : store.isPair ? 96 : 120),
+    moveLines(store, tops, left, right, phone ? 26 : store.isPair ? 96 : 120),
     documentList(title(right), rows(right, (place) => [moved(place), added(place)]), right < 0 ? "ideal" : "right"),
   ];
   if (right >= 0) lists.push(documentList(title(-1), rows(-1, () => []), "ideal"));

@@ -121,7 +121,7 @@ function paintDensity(/** @type {CanvasRenderingContext2D} */ pen, /** @type {St
   /** @type {Scale} */ scale, /** @type {number} */ ratio) {
   const size = pen.canvas.width;
   // Few points are drawn larger; many would run into each other.
-  const side = Math.round((store.count > FINE ? 2 : 3) * ratio);
+  const side = Math.round((store.count > FINE || size < 400 * ratio ? 2 : 3) * ratio);
   const across = Math.ceil(size / side) + 1;
   const image = pen.getImageData(0, 0, size, size);
   const colours = /** @type {any} */ (pointColours());
@@ -146,13 +146,14 @@ function countedQueries(store) {
 function fillCells(/** @type {ImageData} */ image, /** @type {{counts: Uint32Array, ups: Int32Array}} */ cells,
   /** @type {number} */ across, /** @type {number} */ side, /** @type {(up: number) => number[]} */ colourOf) {
   const { data, width, height } = image;
-  const [, most] = extent(cells.counts);
-  const scale = 0.7 / Math.log1p(Math.max(most, 2));
+  // Where nearly all cells are below, so that one crowded corner does not fade all others.
+  const filled = cells.counts.filter((count) => count > 0).sort();
+  const full = Math.log(Math.max(4, filled[Math.floor(filled.length * 0.98)] ?? 4));
   for (let at = 0; at < cells.counts.length; at++) {
     const count = cells.counts[at];
     if (count === 0) continue;
     const colour = colourOf(cells.ups[at]);
-    const alpha = 0.3 + scale * Math.log1p(count);
+    const alpha = Math.min(0.95, 0.42 + (0.53 * Math.log(count)) / full);
     const left = (at % across) * side;
     const top = Math.floor(at / across) * side;
     for (let y = top; y < Math.min(top + side, height); y++) {

@@ -133,8 +133,8 @@ function addLabelShares(/** @type {Store} */ store, /** @type {any} */ section, 
   });
   const most = Math.max(...grades.map(Number));
   const title = make("h3");
-  box.append(title, make("div", { class: "forces-head" }, slider, told), chart,
-    make("p", { class: "legend" }, "labels ", ...grades.map((/** @type {any} */ grade) => labelChip(Number(grade), most))));
+  box.append(make("div", {}, title, make("div", { class: "forces-head" }, slider, told), chart,
+    make("p", { class: "legend" }, "labels ", ...grades.map((/** @type {any} */ grade) => labelChip(Number(grade), most)))));
   const refresh = () => {
     slider.max = String(stages().trees.length - 1);
     slider.value = slider.max;
@@ -184,7 +184,7 @@ function addTotals(/** @type {Store} */ store, /** @type {any} */ section, /** @
     title.textContent = `Forces by label over training, ${totals[whose()].objective} of ${whose()}: up above 0, down below`;
     paint();
   };
-  box.append(title, chart);
+  box.append(make("div", {}, title, chart));
   store.on(["now", "base"], refresh);
   refresh();
 }
@@ -192,7 +192,7 @@ function addTotals(/** @type {Store} */ store, /** @type {any} */ section, /** @
 /** The view of training. */
 function addTraining(/** @type {Store} */ store, /** @type {View} */ view, /** @type {any} */ section) {
   const curves = make("div", { class: "stack" });
-  const shares = make("div");
+  const shares = make("div", { class: "stack" });
   view.picture.append(make("div", { class: "two" }, curves, shares));
   const tools = addTools(view, () => ({
     head: ["candidate", "part", "step", store.state.metric],
