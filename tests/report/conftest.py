@@ -45,7 +45,7 @@ def _why_not():
 
 @pytest.fixture(scope="module")
 def browser():
-    """One Chromium for the tests of a module; its event loop must end before other modules' begin."""
+    """One Chromium for a module; its event loop ends before tests of other modules begin."""
     reason = _why_not()
     if reason is not None and os.environ.get("RANKGROVE_BROWSER") == "required":
         pytest.fail(reason)

@@ -133,7 +133,9 @@ def of_ratings():
     """Labels with too many values to be grades, and a metric that does not add up over ranks."""
     labels = np.random.default_rng(0).random(len(TEST.labels)).astype(np.float32)
     candidates = {"old": TEST.features[:, 0], "new": rankers()["new"]}
-    return make_report(replace(TEST, labels=labels), candidates, ["dcg@10", "pair_accuracy"]).to_dict()
+    return make_report(
+        replace(TEST, labels=labels), candidates, ["dcg@10", "pair_accuracy"]
+    ).to_dict()
 
 
 def changes(contract, metric="ndcg@10"):
@@ -144,5 +146,7 @@ def changes(contract, metric="ndcg@10"):
 
 def worst(contract, metric="ndcg@10"):
     """The queries that lose most, the first ten; of equal losses the earlier one comes first."""
-    found = [(change, q) for q, change in enumerate(changes(contract, metric)) if change is not None]
+    found = [
+        (change, q) for q, change in enumerate(changes(contract, metric)) if change is not None
+    ]
     return [q for _, q in sorted(found)[:10]]

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from importlib.resources import files
+from itertools import pairwise
 
 import pytest
 
@@ -201,7 +202,7 @@ def test_both_lists_and_the_ideal_order_are_those_of_the_contract(open_page):
     told = opened.page.locator("#query .adds").all_text_contents()
     expected = {p: new[p] - old[p] for p in places if new[p] != old[p]}
     shown = {p for p in expected if tops["rank"][1][p] <= 10 or tops["rank"][0][p] <= 10}
-    numbers = sorted(int(text.replace("−", "-").replace(".", "")) for text in told if text)
+    numbers = sorted(round(number(text) * 10_000) for text in told if text)
     assert numbers == sorted(expected[p] for p in shown)
     assert abs(sum(numbers) - contracts.changes(contract)[query]) <= len(numbers)
 
@@ -242,7 +243,7 @@ CELLS = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
 
 
 def number(text):
-    return float(text.replace("−", "-"))
+    return float(text.replace("\N{MINUS SIGN}", "-"))
 
 
 def test_ranks_add_up_to_the_change_of_the_metric(open_page):
@@ -367,7 +368,7 @@ def test_arrows_are_as_long_as_forces_and_never_meet(open_page):
     films = contract["forces"]
     at = next(at for at, film in enumerate(films) if film["name"] == "new")
     film = films[at]
-    sides = [name for name in film["forces"] if name != film["objective"]][0], film["objective"]
+    sides = next(name for name in film["forces"] if name != film["objective"]), film["objective"]
     slider = opened.page.get_by_label("Tree", exact=True)
     for frame in (0, len(film["trees"]) // 2, len(film["trees"]) - 1):
         slider.fill(str(frame))
@@ -383,7 +384,7 @@ def test_arrows_are_as_long_as_forces_and_never_meet(open_page):
                 lines.setdefault(x, []).append((min(y, y - length), max(y, y - length)))
             for spans in lines.values():
                 spans.sort()
-                assert all(a[1] < b[0] for a, b in zip(spans, spans[1:], strict=False))
+                assert all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def test_documents_stand_in_the_order_of_their_scores(open_page):
@@ -472,7 +473,9 @@ def test_any_two_of_three_candidates_can_be_compared(open_page):
 @pytest.mark.parametrize("make", [contracts.of_scores, contracts.of_ratings])
 def test_other_candidates_and_labels_are_shown_without_error(open_page, make):
     opened = open_page(make())
-    for metric in opened.page.get_by_label("metric", exact=True).locator("option").all_text_contents():
+    for metric in (
+        opened.page.get_by_label("metric", exact=True).locator("option").all_text_contents()
+    ):
         opened.page.get_by_label("metric", exact=True).select_option(metric)
     assert opened.problems == []
 

@@ -117,15 +117,16 @@ def _colours() -> str:
 @cache
 def _script() -> str:
     source = "\n".join(_compact(_static(f"{name}.js")) for name in SCRIPTS)
-    # No text of the page has spaces around these.
-    return re.sub(r" ([=!&|?:<>-]{1,3}) |(?<=\{) | (?=\})", r"\1", source)
+    # No text of the page has spaces beside these.
+    operators = r" ([=!&|?:<>-]{1,3}|\*\*|\+=) "
+    return re.sub(rf"{operators}|(?<=\{{) | (?=\}})|(?<=[{{;,(])\n", r"\1", source)
 
 
 def _compact(source: str) -> str:
-    """The source without comments and indentation, which are for readers of the package.
+    r"""The source without comments and indentation, which are for readers of the package.
 
-    >>> _compact("// Why.\\n/** @param {any} x */\\nconst f = (x) =>\\n  x;\\n")
-    'const f = (x) =>\\nx;'
+    >>> _compact("// Why.\n/** @param {any} x */\nconst f = (x) =>\n  x;\n")
+    'const f = (x) =>\nx;'
     """
     bare = re.sub(r"/\*.*?\*/ ?|^\s*//[^\n]*", "", source, flags=re.DOTALL | re.MULTILINE)
     return "\n".join(line.strip() for line in bare.splitlines() if line.strip())

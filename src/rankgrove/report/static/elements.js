@@ -92,6 +92,9 @@ function labelStep(/** @type {number} */ label, /** @type {number} */ most) {
   return Math.max(0, Math.min(4, Math.round((label / top) * 4)));
 }
 
+/** The colour of a label. @param {any} label @param {number} most */
+const labelColour = (label, most) => LABEL_STEPS[labelStep(Number(label), most)];
+
 /** A chip with the label's number; the number says what the colour cannot. */
 function labelChip(/** @type {number} */ label, /** @type {number} */ most) {
   const chip = make("span", { class: "chip", title: `label ${label}` }, shortNumber(label));
@@ -99,6 +102,12 @@ function labelChip(/** @type {number} */ label, /** @type {number} */ most) {
   chip.style.backgroundColor = LABEL_STEPS[step];
   chip.style.color = LABEL_TEXTS[step];
   return chip;
+}
+
+/** The chips of all grades, with what they are of. @param {string} text @param {any[]} grades */
+function labelLegend(text, grades) {
+  const most = Math.max(...grades.map(Number));
+  return make("p", { class: "legend" }, text, ...grades.map((grade) => labelChip(Number(grade), most)));
 }
 
 /** What a colour of the style sheet is now, as red, green, blue. @param {string} name */

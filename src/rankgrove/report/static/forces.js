@@ -155,7 +155,7 @@ class Player {
     this.sides = ["", ""];
     this.stageBox = make("div", { class: "forces-stage", tabindex: "0", role: "region", "aria-label": "Stage of forces" });
     this.side = make("div", { class: "stack" });
-    this.play = make("button", { type: "button", "aria-pressed": "false", click: () => this.toggle() }, "play");
+    this.play = make("button", { "aria-pressed": "false", click: () => this.toggle() }, "play");
     this.slider = make("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "Tree", input: () => this.seek(Number(this.slider.value)) });
     this.told = make("output");
     this.facts = make("p", { class: "quiet" });

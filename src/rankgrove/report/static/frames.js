@@ -86,7 +86,7 @@ function addTools(view, sheet) {
   const name = view.title;
   /** @type {any} */
   let table = null;
-  const toggle = make("button", { type: "button", class: "small", "aria-pressed": "false",
+  const toggle = make("button", { class: "small", "aria-pressed": "false",
     "aria-label": `${name}: as table` }, "as table");
   const show = () => {
     const on = toggle.getAttribute("aria-pressed") === "true";
@@ -99,7 +99,7 @@ function addTools(view, sheet) {
     toggle.setAttribute("aria-pressed", String(toggle.getAttribute("aria-pressed") !== "true"));
     show();
   });
-  const copy = make("button", { type: "button", class: "small", "aria-label": `${name}: copy as CSV`,
+  const copy = make("button", { class: "small", "aria-label": `${name}: copy as CSV`,
     click: () => copyText(csvText(sheet()), copy) }, "copy as CSV");
   view.tools.append(toggle, copy);
   return { refresh: () => table && show() };

@@ -6,7 +6,7 @@ const LINKED = 6;
 /** One matter: how many, what, and the first queries that have it. */
 function lookItem(/** @type {Store} */ store, /** @type {any} */ look) {
   const links = look.queries.slice(0, LINKED).map((/** @type {number} */ query) =>
-    make("button", { type: "button", class: "link", dir: "auto", click: () => {
+    make("button", { class: "link", dir: "auto", click: () => {
       store.change({ query });
       goTo("query");
     } }, store.queryName(query)));
@@ -30,7 +30,7 @@ function scoreChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
       const y = top + place * 18 + 9;
       if (!spread) return;
       chart.append(draw("line", { class: `c${candidate % 6} line thin`, x1: x(spread[0]), x2: x(spread[4]), y1: y, y2: y }),
-        draw("rect", { class: `f${candidate % 6}`, x: x(spread[1]), y: y - 5, width: Math.max(1, x(spread[3]) - x(spread[1])), height: 10, rx: 2, opacity: 0.55 }),
+        draw("rect", { fill: candidateColour(candidate), x: x(spread[1]), y: y - 5, width: Math.max(1, x(spread[3]) - x(spread[1])), height: 10, rx: 2, opacity: 0.55 }),
         draw("line", { class: "whisker", x1: x(spread[2]), x2: x(spread[2]), y1: y - 6, y2: y + 6 }));
     });
     top += candidates.length * 18 + 8;

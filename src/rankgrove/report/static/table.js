@@ -114,7 +114,7 @@ class QueryTable {
     this.head.replaceChildren(...this.columns.map((column) => {
       const active = order.replace("-", "") === column.key;
       const direction = order.startsWith("-") ? "descending" : "ascending";
-      const button = make("button", { type: "button", tabindex: "-1", click: () => this.sortBy(column.key) },
+      const button = make("button", { tabindex: "-1", click: () => this.sortBy(column.key) },
         column.name(), active ? (order.startsWith("-") ? " ↓" : " ↑") : "");
       return make("th", { scope: "col", class: column.kind, "aria-sort": active ? direction : null, title: column.name() }, button);
     }));

@@ -48,7 +48,7 @@ function curveChart(/** @type {Store} */ store, /** @type {any[]} */ curves, /**
   const x = linear(0, last, 56, width - 14);
   leftAxis(chart, ticksOf(low, high, 5), y, 50, width);
   bottomAxis(chart, ticksOf(0, last, 6), x, height - 44, height - 40);
-  chart.append(chartText((width + 50) / 2, height - 4, "trees, or epochs", { "text-anchor": "middle" }));
+  chart.append(chartText((width + 50) / 2, height - 4, "trees, or epochs", MIDDLE));
   const inside_ = draw("g");
   for (const curve of curves) {
     /** @type {[number, number][]} */
@@ -57,7 +57,7 @@ function curveChart(/** @type {Store} */ store, /** @type {any[]} */ curves, /**
     inside_.append(draw("path", { class: `${partClass(curve.part)} c${curve.candidate % 6}`, d: pathOf(points) }));
     if (curve.part === "train") continue;
     const peak = peakOf(curve.y);
-    inside_.append(draw("circle", { class: `f${curve.candidate % 6}`, cx: x(curve.x[peak]), cy: y(curve.y[peak]), r: 4 },
+    inside_.append(draw("circle", { fill: candidateColour(curve.candidate), cx: x(curve.x[peak]), cy: y(curve.y[peak]), r: 4 },
       draw("title", {}, `best at ${curve.x[peak]}: ${fixed(curve.y[peak])}`)));
   }
   chart.append(inside_);
@@ -108,11 +108,11 @@ function labelChart(/** @type {any} */ stages, /** @type {number} */ stage, /** 
       shapes[grade] += `M${(51 + rank * wide).toFixed(1)} ${y(below).toFixed(1)}h${bar}V${y(below + share).toFixed(1)}h-${bar}Z`;
       below += share;
     }
-    if (rank === 0 || rank % 5 === 4) chart.append(chartText(50 + (rank + 0.5) * wide, height - 24, String(rank + 1), { "text-anchor": "middle" }));
+    if (rank === 0 || rank % 5 === 4) chart.append(chartText(50 + (rank + 0.5) * wide, height - 24, String(rank + 1), MIDDLE));
   });
   grades.forEach((/** @type {any} */ grade, /** @type {number} */ at) =>
-    chart.append(draw("path", { d: shapes[at], fill: LABEL_STEPS[labelStep(Number(grade), most)] })));
-  chart.append(chartText((width + 50) / 2, height - 4, "rank", { "text-anchor": "middle" }));
+    chart.append(draw("path", { d: shapes[at], fill: labelColour(grade, most) })));
+  chart.append(chartText((width + 50) / 2, height - 4, "rank", MIDDLE));
   return chart;
 }
 
@@ -131,10 +131,9 @@ function addLabelShares(/** @type {Store} */ store, /** @type {any} */ section, 
     slider.setAttribute("aria-valuetext", told.textContent);
     chart.replaceChildren(labelChart(stages(), stage, width));
   });
-  const most = Math.max(...grades.map(Number));
   const title = make("h3");
   box.append(make("div", {}, title, make("div", { class: "forces-head" }, slider, told), chart,
-    make("p", { class: "legend" }, "labels ", ...grades.map((/** @type {any} */ grade) => labelChip(Number(grade), most)))));
+    labelLegend("labels ", grades)));
   const refresh = () => {
     slider.max = String(stages().trees.length - 1);
     slider.value = slider.max;
@@ -163,12 +162,12 @@ function totalsChart(/** @type {any} */ totals, /** @type {number} */ width) {
       const after = before.map((/** @type {number} */ sum, /** @type {number} */ at) => sum + rows[at][grade]);
       const upper = after.map((/** @type {number} */ value, /** @type {number} */ at) => `${x(totals.trees[at]).toFixed(1)} ${y(value).toFixed(1)}`);
       const lower = before.map((/** @type {number} */ value, /** @type {number} */ at) => `${x(totals.trees[at]).toFixed(1)} ${y(value).toFixed(1)}`).reverse();
-      chart.append(draw("path", { d: `M${[...upper, ...lower].join("L")}Z`, fill: LABEL_STEPS[labelStep(Number(grades[grade]), most)] }));
+      chart.append(draw("path", { d: `M${[...upper, ...lower].join("L")}Z`, fill: labelColour(grades[grade], most) }));
       before = after;
     }
   }
   bottomAxis(chart, ticksOf(totals.trees[0], totals.trees[totals.trees.length - 1], 6), x, height - 44, height - 40);
-  chart.append(chartText((width + 54) / 2, height - 4, "trees", { "text-anchor": "middle" }),
+  chart.append(chartText((width + 54) / 2, height - 4, "trees", MIDDLE),
     draw("line", { class: "axis", x1: 54, x2: width, y1: y(0), y2: y(0) }));
   return chart;
 }

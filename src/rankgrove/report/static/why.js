@@ -60,13 +60,13 @@ class Reasons {
 }
 
 /** Bars to both sides of the middle, one below the other. */
-function barCell(/** @type {number[]} */ values, /** @type {number} */ most, /** @type {string[]} */ classes) {
+function barCell(/** @type {number[]} */ values, /** @type {number} */ most, /** @type {string[]} */ colours) {
   const height = 6 * values.length + 2 * (values.length - 1) + 4;
   const chart = draw("svg", { class: "chart middle", width: "100%", height, "aria-hidden": "true" });
   values.forEach((value, at) => {
     const length = (Math.min(1, Math.abs(value) / (most || 1)) * 50).toFixed(2);
     const x = value < 0 ? `${(50 - Number(length)).toFixed(2)}%` : "50%";
-    chart.append(draw("rect", { class: classes[at], x, y: 2 + at * 8, width: `${length}%`, height: 6, rx: 1 }));
+    chart.append(draw("rect", { fill: colours[at], x, y: 2 + at * 8, width: `${length}%`, height: 6, rx: 1 }));
   });
   return make("td", { class: "bars" }, chart);
 }
@@ -124,11 +124,11 @@ function reasonTable(/** @type {Store} */ store, /** @type {Reasons} */ reasons,
   const columns = store.pair.filter((candidate) => reasons.has(candidate));
   const width = columns.length;
   const [, most] = extent([0, ...sheet.rows.flatMap((row) => row.slice(2, 2 + width).map(Math.abs))]);
-  const classes = columns.map((candidate) => `f${candidate % 6}`);
+  const colours = columns.map(candidateColour);
   const rows = sheet.rows.map((row) => make("tr", {},
     make("td", { title: row[0] }, row[0]),
     make("td", { title: String(row[1]) }, row[1] === "" ? "" : shortNumber(row[1])),
-    barCell(row.slice(2, 2 + width), most, classes),
+    barCell(row.slice(2, 2 + width), most, colours),
     ...row.slice(2).map((value, at) => make("td", { class: at === 2 ? tone(value) : null }, part(value)))));
   const head = [sheet.head[0], sheet.head[1], "~adds", ...sheet.head.slice(2)];
   return make("table", { class: "plain reasons" },
@@ -158,7 +158,7 @@ function aboveTable(sheet) {
   const show = (/** @type {any} */ value) => (value === "" ? "" : shortNumber(value));
   const rows = sheet.rows.map(([name, a, b, difference, total]) => make("tr", {},
     make("td", { title: name }, name), make("td", {}, show(a)), make("td", {}, show(b)),
-    barCell([difference], most, [tone(difference)]),
+    barCell([difference], most, [`var(--${difference < 0 ? "down" : "up"})`]),
     make("td", { class: tone(difference) }, part(difference)), make("td", {}, part(total))));
   const [feature, inA, inB, gap, total] = sheet.head;
   return make("table", { class: "plain reasons" },
