@@ -38,7 +38,9 @@ from benchmarks.peers import (  # noqa: E402
     grow_in_turns,
 )
 from rankgrove.data.dataset import Dataset  # noqa: E402
-from rankgrove.pictures.palette import style  # noqa: E402
+from rankgrove.pictures.chart import Axis, Chart, Panel, Points, Rule  # noqa: E402
+from rankgrove.pictures.palette import candidate  # noqa: E402
+from rankgrove.pictures.svg import draw  # noqa: E402
 
 COMMAND = "python -m benchmarks.shapes"
 MODULE = "benchmarks.shapes"
@@ -238,40 +240,19 @@ def measure_memory(shape: Shape) -> tuple[str, ...]:
 
 def draw_picture(ratios: dict[str, list[float]]) -> str:
     """How many times as long as ours the others take, a row of dots per shape, as SVG."""
-    left, top, row, width = 230, 64, 20, 420
     most = max(max(each) for each in ratios.values())
-    n_octaves = max(2, math.ceil(math.log2(most)))
-    bottom = top + row * len(SHAPES)
-
-    def x_of(ratio: float) -> float:
-        return left + width * (math.log2(max(ratio, 0.5)) + 1) / (n_octaves + 1)
-
-    parts = ['<text x="16" y="20">Time per tree / Rankgrove\'s, logarithmic; 1 is the same</text>']
-    for colour, name in enumerate(ratios):
-        start = 16 + 110 * colour
-        parts.append(f'<circle class="line c{colour}" cx="{start + 5}" cy="38" r="4"/>')
-        parts.append(f'<text x="{start + 14}" y="42">{name}</text>')
-    for octave in range(-1, n_octaves + 1):
-        x, kind = x_of(2.0**octave), "axis" if octave == 0 else "grid"
-        parts.append(f'<path class="{kind}" d="M{x:.1f} {top - 6}V{bottom}"/>')
-        parts.append(
-            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{2.0**octave:g}</text>'
-        )
-    for place, shape in enumerate(SHAPES):
-        y = top + row * place + row / 2
-        parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{shape}</text>')
-        for colour, values in enumerate(ratios.values()):
-            x = x_of(values[place])
-            parts.append(f'<circle class="line c{colour}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
-    size = f"{left + width + 30} {bottom + 28}"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {size}" '
-        f'font-family="sans-serif" font-size="12" role="img" '
-        f'aria-label="Time per tree of peers by ours, for data of many shapes">'
-    )
-    width_, height = size.split()
-    ground = f'<rect class="ground" width="{width_}" height="{height}"/>'
-    return "\n".join([head, style(), ground, *parts, "</svg>", ""])
+    octaves = range(-1, max(2, math.ceil(math.log2(most))) + 1)
+    ticks = [(float(octave), f"{2.0**octave:g}") for octave in octaves]
+    marks: list[Points | Rule] = [Rule(0.0, dash=())]
+    for number, (name, values) in enumerate(ratios.items()):
+        look = candidate(number)
+        places = [math.log2(max(value, 0.5)) for value in values]
+        marks.append(Points(places, range(len(SHAPES)), name, look.colour, look.shape, 4.0))
+    across = Axis(low=octaves[0], high=octaves[-1], ticks=ticks)
+    down = Axis(names=[str(shape) for shape in SHAPES], backwards=True)
+    panel = Panel("", across, down, marks, 420, 20 * len(SHAPES))
+    note = "Time per tree / Rankgrove's, logarithmic; 1 is the same"
+    return draw(Chart([panel], "Time per tree of peers by ours, for data of many shapes", note))
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ SOURCE = Path(rankgrove.__file__).parent
 
 # A part of the package may import from the rows above its own, and from itself.
 ROWS = (
-    ("errors", "rules", "_jit", "_version", "pictures"),
+    ("errors", "rules", "writing", "_jit", "_version", "pictures"),
     ("data",),
     ("metrics", "trees"),
     ("objectives",),
@@ -40,7 +40,8 @@ ALSO_IMPORTS: dict[str, set[str] | None] = {
     "cli": None,
     "_jit": {"errors"},
     "rules": {"errors"},
-    "pictures": {"errors"},
+    "writing": {"errors"},
+    "pictures": {"errors", "writing"},
     "__main__": {"cli"},
 }
 # What a part may not import though its row stands below.
@@ -49,7 +50,7 @@ NEVER_IMPORTS = {("objectives", "trees")}
 ONLY_FOR = {
     "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
     "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
-    "dask": {"distributed"}, "pyspark": {"distributed"},
+    "dask": {"distributed"}, "pyspark": {"distributed"}, "matplotlib": {"pictures"},
 }  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from rankgrove.experiments.compare.compare import Comparison, compare
     from rankgrove.experiments.compare.gap import Gap, generalisation_gap
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
+    from rankgrove.experiments.displays.curves import plot_learning_curves, plot_shrinkage
+    from rankgrove.experiments.displays.features import plot_dependence, plot_importance
+    from rankgrove.experiments.displays.forces import (
+        plot_burges,
+        plot_force_totals,
+        plot_forces,
+        plot_labels_by_rank,
+    )
+    from rankgrove.experiments.displays.losses import plot_pair_loss
+    from rankgrove.experiments.displays.paper import plot_relative, plot_train_test
+    from rankgrove.experiments.displays.rankings import plot_ranking, plot_scores_by_label
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
@@ -34,6 +45,7 @@ if TYPE_CHECKING:
     from rankgrove.model.scorer import Scorer
     from rankgrove.neural.estimators import LambdaRank, RankNet
     from rankgrove.objectives.check import check_objective
+    from rankgrove.pictures.display import Display
     from rankgrove.report.build import Report, make_report
     from rankgrove.trees.binned_data import BinnedData
 
@@ -44,6 +56,7 @@ __all__ = [
     "Comparison",
     "CrossValidation",
     "Dataset",
+    "Display",
     "Evaluation",
     "ForceField",
     "ForceTotals",
@@ -78,6 +91,19 @@ __all__ = [
     "make_report",
     "make_web_search",
     "parse_metric",
+    "plot_burges",
+    "plot_dependence",
+    "plot_force_totals",
+    "plot_forces",
+    "plot_importance",
+    "plot_labels_by_rank",
+    "plot_learning_curves",
+    "plot_pair_loss",
+    "plot_ranking",
+    "plot_relative",
+    "plot_scores_by_label",
+    "plot_shrinkage",
+    "plot_train_test",
     "read_data",
     "read_letor",
     "read_table",
@@ -91,29 +117,105 @@ __all__ = [
 _HOMES = {
     "boosting.bin_files": ("bin_files",),
     "data.dataset": ("Dataset",),
-    "data.files": ("read_data", "write_data"),
-    "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
-    "data.letor": ("read_letor", "write_letor"),
+    "data.files": (
+        "read_data",
+        "write_data",
+    ),
+    "data.frames": (
+        "from_frame",
+        "read_table",
+        "to_frame",
+        "write_table",
+    ),
+    "data.letor": (
+        "read_letor",
+        "write_letor",
+    ),
     "data.synthetic": ("make_web_search",),
-    "estimators.mart": ("MARTClassifier", "MARTRegressor"),
+    "estimators.mart": (
+        "MARTClassifier",
+        "MARTRegressor",
+    ),
     "estimators.ranker": ("Ranker",),
-    "experiments.combine.combine": ("Combination", "combine", "combine_two"),
-    "experiments.compare.compare": ("Comparison", "compare"),
-    "experiments.cross_validation": ("CrossValidation", "cross_validate"),
-    "experiments.compare.gap": ("Gap", "generalisation_gap"),
+    "experiments.combine.combine": (
+        "Combination",
+        "combine",
+        "combine_two",
+    ),
+    "experiments.compare.compare": (
+        "Comparison",
+        "compare",
+    ),
+    "experiments.compare.gap": (
+        "Gap",
+        "generalisation_gap",
+    ),
+    "experiments.cross_validation": (
+        "CrossValidation",
+        "cross_validate",
+    ),
+    "experiments.displays.curves": (
+        "plot_learning_curves",
+        "plot_shrinkage",
+    ),
+    "experiments.displays.features": (
+        "plot_dependence",
+        "plot_importance",
+    ),
+    "experiments.displays.forces": (
+        "plot_burges",
+        "plot_force_totals",
+        "plot_forces",
+        "plot_labels_by_rank",
+    ),
+    "experiments.displays.losses": ("plot_pair_loss",),
+    "experiments.displays.paper": (
+        "plot_relative",
+        "plot_train_test",
+    ),
+    "experiments.displays.rankings": (
+        "plot_ranking",
+        "plot_scores_by_label",
+    ),
     "experiments.optimality": ("is_local_maximum",),
-    "experiments.tune.tune": ("Tuned", "tune"),
-    "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
+    "experiments.tune.tune": (
+        "Tuned",
+        "tune",
+    ),
+    "metrics.evaluate": (
+        "Evaluation",
+        "MetricResult",
+        "evaluate",
+    ),
     "metrics.spec": ("parse_metric",),
-    "model.base": ("ScoringModel", "load"),
-    "model.by_label": ("ForceTotals", "LabelsByRank", "force_totals", "labels_by_rank"),
+    "model.base": (
+        "ScoringModel",
+        "load",
+    ),
+    "model.by_label": (
+        "ForceTotals",
+        "LabelsByRank",
+        "force_totals",
+        "labels_by_rank",
+    ),
     "model.combined": ("CombinedModel",),
-    "model.forces": ("ForceField", "forces_at", "forces_over_trees"),
+    "model.forces": (
+        "ForceField",
+        "forces_at",
+        "forces_over_trees",
+    ),
     "model.model": ("Model",),
     "model.scorer": ("Scorer",),
-    "neural.estimators": ("LambdaRank", "RankNet"),
+    "neural.estimators": (
+        "LambdaRank",
+        "RankNet",
+    ),
     "objectives.check": ("check_objective",),
-    "report.build": ("Report", "make_report"),
+    "pictures.display": ("Display",),
+    "report.build": (
+        "Report",
+        "make_report",
+    ),
     "trees.binned_data": ("BinnedData",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -177,3 +177,30 @@ def test_calls_that_make_no_sense_are_refused(data, model):
         found.along([1.0, 2.0])
     with pytest.raises(ParameterError, match="steps must be finite and rise"):
         found.along(0, [1.0, 0.0])
+
+
+def test_single_weights_are_moved_alone(data, model):
+    found = is_local_maximum(model, data, step=0.4, **FEW)
+    leaf = 2
+    curve = found.along_weight(leaf, [-1.0, 0.0, 1.0])
+    change = np.zeros(len(model.ensemble.value))
+    change[leaf] = np.std(model.ensemble.tree(0).value)
+    for step, value in zip(curve.x, curve.values, strict=True):
+        scores = moved(model, step * change).predict(data)
+        table = evaluate(data.labels, scores, "ndcg@10", group=data.group)
+        assert value == pytest.approx(table["ndcg@10"], abs=1e-9)
+
+
+def test_the_picture_has_a_panel_for_each_weight_through_the_model(data, model):
+    found = is_local_maximum(model, data, step=0.4, **FEW)
+    chart = found.plot([0, 3], [-1.0, 0.0, 1.0]).chart()
+    for weight, panel in zip((0, 3), chart.panels, strict=True):
+        upright, level, line = panel.marks
+        assert (upright.at, level.at) == (0.0, found.value)
+        assert line.y == found.along_weight(weight, [-1.0, 0.0, 1.0]).values.tolist()
+        assert f"weight {weight} of" in panel.title
+    assert len(found.plot(4, [-1.0, 0.0, 1.0]).chart().panels) == 4
+    with pytest.raises(ParameterError, match="weights must be at least one"):
+        found.plot([])
+    with pytest.raises(ParameterError, match="weight must be a whole number"):
+        found.along_weight(10**9)

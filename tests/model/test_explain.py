@@ -14,6 +14,7 @@ from rankgrove.errors import DataError, ParameterError
 from rankgrove.model.explain import BASE_SCORE
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
+from rankgrove.pictures.chart import Bars
 from rankgrove.trees.ensemble import Ensemble
 from trees.naive_trees import random_tree
 
@@ -190,3 +191,27 @@ def test_a_tree_that_does_not_exist_is_refused(number):
 def test_a_model_without_trees_has_none_to_show():
     with pytest.raises(ParameterError, match="must be asked of a model with trees"):
         Model(Ensemble.from_trees([]), Schema(("a",)), {}, {}).describe_tree(0)
+
+
+def test_the_waterfall_goes_from_nothing_to_the_difference_of_the_scores():
+    model, features = make_model(3), make_features(3)
+    found = model.why(features, 7, 31)
+    [panel] = found.plot().chart().panels
+    up, down = (mark for mark in panel.marks if isinstance(mark, Bars))
+    steps = {
+        place: (start, end)
+        for bars in (up, down)
+        for place, start, end in zip(bars.places, bars.starts, bars.ends, strict=True)
+    }
+    assert [steps[n][1] for n in range(len(steps))] == [row.total for row in found.differences]
+    assert steps[0][0] == 0.0
+    assert all(steps[n + 1][0] == steps[n][1] for n in range(len(steps) - 1))
+    assert all(end > start for start, end in zip(up.starts, up.ends, strict=True))
+    assert all(end < start for start, end in zip(down.starts, down.ends, strict=True))
+    assert [name.split(":")[0] for name in panel.y.names] == [r.feature for r in found.differences]
+    assert found._repr_svg_() == found.plot().to_svg()
+
+
+def test_a_waterfall_of_equal_documents_is_empty_and_still_a_picture():
+    model, features = make_model(3), make_features(3)
+    assert model.why(features, 7, 7).plot().to_svg().startswith("<svg")

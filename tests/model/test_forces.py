@@ -10,13 +10,16 @@ import pytest
 from rankgrove import (
     CombinedModel,
     Dataset,
+    ForceTotals,
     Model,
     Ranker,
+    bin_files,
     force_totals,
     forces_at,
     forces_over_trees,
     labels_by_rank,
     make_web_search,
+    write_letor,
 )
 from rankgrove.boosting.loop import Boosting
 from rankgrove.errors import DataError, ParameterError
@@ -141,6 +144,23 @@ def test_another_objective_pushes_at_the_scores_of_the_model():
     np.testing.assert_array_equal(found.forces, expected.forces)
     regression = model.forces(data, 0, "regression")
     np.testing.assert_array_equal(regression.scores, 0.0)
+
+
+def test_the_objective_of_training_may_be_named(recorded):
+    data = small_data()
+    ranker = Ranker(objective="regression", n_estimators=1).fit(data)
+    assert_as_recorded(ranker.forces(data, 0, "regression"), recorded[0], 0)
+
+
+def test_binned_data_have_the_forces_of_their_features(tmp_path):
+    data = small_data()
+    write_letor(data, tmp_path / "data.txt")
+    ranker = Ranker(objective="lambdamart", n_estimators=3).fit(data)
+    binned = bin_files(tmp_path / "data.txt", n_features=data.n_features)
+    expected = ranker.forces(data, tree=2)
+    np.testing.assert_array_equal(ranker.forces(binned, tree=2).forces, expected.forces)
+    (found,) = forces_over_trees(ranker, binned, [2])
+    np.testing.assert_array_equal(found.forces, expected.forces)
 
 
 @pytest.mark.parametrize("objective", PAIRWISE)
@@ -319,6 +339,10 @@ def test_data_must_have_labels_and_scores_must_be_finite():
         forces_at(data, [1.0], "rankmart")
     with pytest.raises(ParameterError, match="model must be one of trees"):
         labels_by_rank(object(), data)
+    with pytest.raises(ParameterError, match="data must be a Dataset, for its labels"):
+        labels_by_rank(ranker, data.features)
+    with pytest.raises(ParameterError, match="at least one tree"):
+        ForceTotals.of([])
 
 
 def test_real_labels_are_too_many_for_totals():

@@ -15,7 +15,13 @@ from workers import run_workers
 
 N_ROWS, N_FEATURES = 1500, 53
 CATEGORICAL = (40, 41)
-SIZES = [{}, {"part_rows": 64, "few_rows": 16, "kept_rows": 8}, {"few_rows": 0, "kept_rows": 0}]
+SIZES = [
+    {},
+    {"part_rows": 64, "few_rows": 16, "kept_rows": 8},
+    {"few_rows": 0, "kept_rows": 0},
+    {"few_rows": 0, "kept_rows": 0, "remade_share": 0.3},
+    {"part_rows": 64, "few_rows": 16, "kept_rows": 8, "remade_share": 1.0},
+]
 
 
 def make_features(seed=0):

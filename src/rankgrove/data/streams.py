@@ -5,16 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
 from rankgrove.errors import DataError
+from rankgrove.writing import open_whole, target_of
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -238,7 +238,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse before the work a place that cannot be written after it; nothing is made there."""
     if os.path.isdir(path):
         raise DataError(f"{os.fspath(path)}: is a directory. Name a file in it.")
-    target = _target_of(path)
+    target = target_of(path)
     try:
         # It is written beside its place first.
         with tempfile.TemporaryFile(dir=os.path.dirname(target)):
@@ -247,38 +247,19 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
 
 
-def _target_of(path: str | os.PathLike[str]) -> str:
-    """The file that is written for a path: what a link leads to."""
-    target = os.path.realpath(os.fspath(path))
-    if os.path.lexists(target) and not os.path.isfile(target):
-        raise DataError(f"{os.fspath(path)}: is not a regular file. Name a file to write.")
-    return target
-
-
 @contextmanager
 def open_for_writing(path: str | os.PathLike[str]) -> Iterator[Any]:
     """A stream to a file that appears, whole, when the block ends without an error.
 
-    The bytes go to a file beside it, which is renamed at the end, or removed on an error or
-    an interrupt. A name that ends in `.gz` or `.zst` is compressed; the same content gives
-    the same bytes.
+    A name that ends in `.gz` or `.zst` is compressed; the same content gives the same bytes.
     """
-    target = _target_of(path)
-    beside = f"{target}.{secrets.token_hex(4)}.part"
-    try:
-        with open(beside, "xb") as file:
-            if target.endswith(".gz"):
-                with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
-                    yield stream
-            elif target.endswith(".zst"):
-                with _zstd().ZstdFile(file, "wb") as stream:
-                    yield stream
-            else:
-                yield file
-        os.replace(beside, target)
-    except OSError as error:
-        raise DataError(f"{os.fspath(path)}: cannot be written: {error.strerror}.") from None
-    finally:
-        # It is still there after an error or an interrupt, wherever that struck.
-        with suppress(FileNotFoundError):
-            os.unlink(beside)
+    name = target_of(path)
+    with open_whole(path) as file:
+        if name.endswith(".gz"):
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+                yield stream
+        elif name.endswith(".zst"):
+            with _zstd().ZstdFile(file, "wb") as stream:
+                yield stream
+        else:
+            yield file

@@ -28,6 +28,8 @@ from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.model import Model
+from rankgrove.pictures.chart import Axis, Chart, Line, Mark, Panel, Rule
+from rankgrove.pictures.display import Picture
 from rankgrove.trees.ensemble import Ensemble
 from rankgrove.trees.predict import PreparedEnsemble
 
@@ -144,6 +146,53 @@ class Optimality:
                 raise refusal("direction", rule, got="others")
         values = lines.measure(self.metric, [step * vector for step in at])
         return Curve(at, values, ("step", str(self.metric)), mark=0.0)
+
+    def along_weight(self, weight: int, steps: ArrayLike | None = None) -> Curve:
+        """The metric along one single weight, all others as they are.
+
+        A step of 1 moves the weight by its scale, as the test's directions do on average.
+        """
+        lines = self._lines
+        vector = np.zeros(lines.n_weights)
+        number = whole_number("weight", weight, 0, lines.n_weights - 1)
+        vector[number] = np.broadcast_to(lines.scale, lines.n_weights)[number]
+        if not vector.any():
+            raise refusal("weight", "be one that can move", got=f"{weight}, the only leaf")
+        return self.along(vector, steps)
+
+    def plot(
+        self, weights: int | Sequence[int] = 6, steps: ArrayLike | None = None, *, ax: Any = None
+    ) -> Picture:
+        """The metric along single weights, as Burges (2010, section 4.2) looks at a network.
+
+        Parameters
+        ----------
+        weights
+            The numbers of weights, from 0; or how many to take, spread over all of them.
+        steps
+            As for `along`.
+        ax
+            Axes of matplotlib to draw into, one for each weight.
+        """
+        lines = self._lines
+        if isinstance(weights, Sequence):
+            chosen = [int(weight) for weight in weights]
+        else:
+            most = whole_number("weights", weights, 1)
+            moving = np.flatnonzero(np.broadcast_to(lines.scale, lines.n_weights))
+            places = np.linspace(0, len(moving) - 1, min(most, len(moving))).astype(int)
+            chosen = moving[places].tolist()
+        if not chosen:
+            raise refusal("weights", "be at least one", got="none")
+        panels = []
+        for weight in chosen:
+            curve = self.along_weight(weight, steps)
+            marks: list[Mark] = [Rule(0.0), Rule(self.value, upright=False),
+                     Line(curve.x.tolist(), curve.values.tolist())]  # fmt: skip
+            title = f"weight {weight} of {lines.n_weights:,}"
+            panels.append(Panel(title, Axis("step"), marks=marks, width=220, height=130))
+        note = f"{self.metric} when one weight moves and all others stay"
+        return Picture(Chart(panels, "The metric along single weights", note)).drawn_into(ax)
 
     def __str__(self) -> str:
         if self.is_local_maximum:
@@ -267,12 +316,12 @@ class _Lines(ABC):
     def __init__(
         self, data: Dataset, n_jobs: int | None, n_weights: int, scale: float | Floats
     ) -> None:
-        self._data, self._n_jobs, self.n_weights, self._scale = data, n_jobs, n_weights, scale
+        self._data, self._n_jobs, self.n_weights, self.scale = data, n_jobs, n_weights, scale
 
     def direction(self, seed: int, number: int) -> Floats:
         """A random direction, in which a step of 1 moves each weight by its scale."""
         normal = np.random.default_rng([seed, number]).standard_normal(self.n_weights)
-        return np.asarray(self._scale * normal)
+        return np.asarray(self.scale * normal)
 
     def measure(self, metric: Metric, moves: Sequence[Floats]) -> Floats:
         """The metric after each move of the weights."""

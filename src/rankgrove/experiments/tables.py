@@ -1,4 +1,4 @@
-"""Tables as text: aligned, Markdown, LaTeX, CSV; numbers as text, and plain values for JSON."""
+"""Tables as text: aligned, Markdown, LaTeX, CSV; numbers as text; values for JSON."""
 
 from __future__ import annotations
 

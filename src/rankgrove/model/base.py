@@ -36,6 +36,7 @@ from rankgrove.model.files import (
 from rankgrove.model.importance import PermutationImportance, shuffled_drops
 from rankgrove.model.schema import Schema
 from rankgrove.model.scorer import Scorer
+from rankgrove.model.showing import model_html
 
 if TYPE_CHECKING:
     from rankgrove.model.forces import ForceField, ObjectiveLike
@@ -379,6 +380,9 @@ class ScoringModel(ABC):
         """A count in the notes; 0 where there is none, or something else in its place."""
         number = self.notes.get(name, 0)
         return number if isinstance(number, int) and number >= 0 else 0
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
 
     def _keep_plain_values(self) -> None:
         """Make own copies of parameters, notes and history that a file can hold."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.data.documents import Documents
-from rankgrove.errors import DataError, whole_number
+from rankgrove.errors import DataError, ParameterError, whole_number
 from rankgrove.metrics.base import Rankings
-from rankgrove.model.forces import ObjectiveLike, forces_over_trees, tree_numbers, trees_of
+from rankgrove.model.forces import (
+    ForceField,
+    ObjectiveLike,
+    check_documents,
+    forces_over_trees,
+    tree_numbers,
+    trees_of,
+)
 from rankgrove.model.model import prefix_scores
 from rankgrove.objectives.base import Floats
 
@@ -45,6 +52,27 @@ class ForceTotals:
     up: Floats
     down: Floats
     documents: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, fields: Iterable[ForceField]) -> ForceTotals:
+        """The sums of forces on the same documents, tree by tree."""
+        trees: list[int] = []
+        sums: list[tuple[Floats, Floats]] = []
+        for field in fields:
+            if not trees:
+                name = field.objective.name
+                labels, label_of = _labels(field)
+            trees.append(field.tree or 0)
+            up, down = (
+                np.bincount(label_of, weights=parts, minlength=len(labels)).astype(np.float64)
+                for parts in (np.maximum(field.forces, 0.0), np.minimum(field.forces, 0.0))
+            )
+            sums.append((up, down))
+        if not trees:
+            raise ParameterError("force totals must be of at least one tree. Got none.")
+        documents = np.bincount(label_of, minlength=len(labels))
+        by_tree = np.array(sums)
+        return cls(name, trees, labels, by_tree[:, 0], by_tree[:, 1], documents)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -110,20 +138,7 @@ def force_totals(
     >>> totals.up.shape == (2, len(totals.labels))
     True
     """
-    labels, label_of = _labels(data)
-    numbers: list[int] = []
-    up: list[Floats] = []
-    down: list[Floats] = []
-    name = ""
-    for field in forces_over_trees(model, data, trees, objective, n_jobs=n_jobs):
-        name = field.objective.name
-        numbers.append(field.tree or 0)
-        for sums, pushes in ((up, np.maximum), (down, np.minimum)):
-            parts = pushes(field.forces, 0.0)
-            total: Any = np.bincount(label_of, weights=parts, minlength=len(labels))
-            sums.append(total)
-    documents = np.bincount(label_of, minlength=len(labels))
-    return ForceTotals(name, numbers, labels, np.array(up), np.array(down), documents)
+    return ForceTotals.of(forces_over_trees(model, data, trees, objective, n_jobs=n_jobs))
 
 
 def labels_by_rank(
@@ -153,6 +168,7 @@ def labels_by_rank(
     [[20, 20, 18], [20, 20, 18]]
     """
     of_trees = trees_of(model)
+    check_documents(data)
     labels, label_of = _labels(data)
     numbers = tree_numbers(of_trees, trees)
     deepest = min(whole_number("top", top, 1), int(data.group.max()))
@@ -168,7 +184,7 @@ def labels_by_rank(
     return LabelsByRank(numbers, labels, np.array(counts))
 
 
-def _labels(data: Documents) -> tuple[list[float], NDArray[np.int64]]:
+def _labels(data: Documents | ForceField) -> tuple[list[float], NDArray[np.int64]]:
     """The labels that there are, rising, and for each document which of them it has."""
     values, label_of = np.unique(data.labels, return_inverse=True)
     if len(values) > _MOST_LABELS:

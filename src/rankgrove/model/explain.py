@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove.model.schema import Schema
+from rankgrove.pictures.chart import Axis, Bars, Chart, Mark, Panel, Rule, Segments
+from rankgrove.pictures.display import Picture
+from rankgrove.pictures.palette import AXIS, DOWN, UP
 from rankgrove.trees.ensemble import NO_SET, Ensemble, Tree
 
 BASE_SCORE = "(base score)"
@@ -80,6 +83,34 @@ class Comparison:
             name = f"{rest} more"
             lines.append(f"{name:<{width}}  {'':>10}  {'':>10}  {left:>+10.4g}  {last:>+10.4g}")
         return "\n".join(lines)
+
+    def plot(self, *, ax: Any = None) -> Picture:
+        """A waterfall from no difference to that of the two scores, the strongest feature first.
+
+        `ax` are axes of matplotlib to draw into.
+        """
+        shown = self.differences[:_SHOWN]
+        names = [f"{row.feature}: {_sides(row)}" for row in shown]
+        ends = [row.total for row in shown]
+        if rest := len(self.differences) - len(shown):
+            names.append(f"{rest} more")
+            ends.append(self.differences[-1].total)
+        starts = [0.0, *ends[:-1]]
+        marks: list[Mark] = [Rule(0.0, dash=())]
+        for sign, name, colour in ((1, "puts a above b", UP), (-1, "puts b above a", DOWN)):
+            at = [n for n in range(len(ends)) if sign * (ends[n] - starts[n]) > 0]
+            bars = ([float(n) for n in at], [ends[n] for n in at], [starts[n] for n in at])
+            marks.append(Bars(*bars, name, colour, 0.6, lying=True))
+        steps = range(len(ends) - 1)
+        joints = [n + 0.3 for n in steps], [n + 0.7 for n in steps]
+        marks.append(Segments(ends[:-1], joints[0], ends[:-1], joints[1], "", AXIS, (), 1.0))
+        across = Axis("score of a less that of b", margin=0.05)
+        down = Axis(names=names or [""], backwards=True)
+        panel = Panel("", across, down, marks, 360, 24 * max(1, len(names)))
+        return Picture(Chart([panel], "Why a stands above b", self._verdict())).drawn_into(ax)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().to_svg()
 
     def _verdict(self) -> str:
         scores = f"the score of a is {self.score_a:.6g}, that of b {self.score_b:.6g}"
@@ -176,6 +207,12 @@ def _node_text(node: dict[str, Any], tree: Tree) -> str:
         f"{node['feature']} {rule}? (missing: {missing}, gain {node['gain']:.6g}, "
         f"{node['count']} documents)"
     )
+
+
+def _sides(row: Difference) -> str:
+    """The values of a feature in both documents; a long level is shortened."""
+    a, b = (value_text(value) for value in (row.value_a, row.value_b))
+    return f"{a} in both" if a == b else f"{a} in a, {b} in b"
 
 
 def value_text(value: Any) -> str:

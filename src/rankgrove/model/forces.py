@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.documents import Documents
 from rankgrove.data.queries import unknown_query
-from rankgrove.errors import DataError, refusal, whole_number
+from rankgrove.errors import DataError, ParameterError, parameter, refusal, whole_number
 from rankgrove.metrics.base import Rankings
 from rankgrove.model.base import PLAN, ScoringModel
 from rankgrove.model.model import Model, prefix_scores
@@ -27,7 +27,7 @@ from rankgrove.rules import is_auto, options_of
 # An objective: its name, itself, or a function as `FunctionObjective` takes it.
 ObjectiveLike = str | Objective | Callable[..., Any]
 
-_SAY = "say which forces are meant with objective="
+_SAY = f"say which forces are meant with {parameter('objective')}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,7 +156,7 @@ def forces_of(
     n_jobs: int | None = None,
 ) -> ForceField:
     """As `ScoringModel.forces`."""
-    _check_documents(data)
+    check_documents(data)
     source = _Source.of(model, objective)
     if tree is not None and not source.has_trees:
         raise refusal("tree", f"be left out for {model.noun}, which has none", tree)
@@ -194,7 +194,7 @@ def forces_over_trees(
     [0, 2, 4]
     """
     of_trees = trees_of(model)
-    _check_documents(data)
+    check_documents(data)
     numbers = tree_numbers(of_trees, trees)
     source = _Source.of(of_trees, objective)
     prepared = source.prepare(data, n_jobs)
@@ -212,10 +212,10 @@ def training_objective(model: ScoringModel) -> Objective:
     if isinstance(told, Mapping):
         objective = objective_from_json(told)
         if isinstance(objective, AbsentObjective):
-            name = told.get("function", told.get("name"))
             raise refusal(
                 "objective", "be given again for a model whose file has its name only",
-                str(name), advice="pass objective=, the function or value of that name",
+                str(told.get("function", told.get("name"))),
+                advice=f"pass {parameter('objective')}, the function or value of that name",
             )  # fmt: skip
         return objective
     name = model._forces_name(told)
@@ -236,6 +236,13 @@ def training_objective(model: ScoringModel) -> Objective:
             got=own["metric"], advice=_SAY,
         )  # fmt: skip
     return make_objective(name, **own)
+
+
+def _has_trained(model: ScoringModel, objective: Objective) -> bool:
+    try:
+        return training_objective(model) == objective
+    except ParameterError:
+        return False
 
 
 def trees_of(model: Any) -> Model:
@@ -274,8 +281,8 @@ class _Source:
         top = getattr(model, "top", None) or model
         has_trees = isinstance(top, Model)
         n_base = top.n_base_trees if isinstance(top, Model) else 0
-        starts = has_trees and objective is None and n_base == 0
-        starts = starts and not top.schema.needs_base_scores
+        on_nothing = has_trees and n_base == 0 and not top.schema.needs_base_scores
+        starts = on_nothing and (objective is None or _has_trained(model, chosen))
         seed = model.parameters.get("random_state", 0)
         return cls(chosen, seed, model.n_trees, n_base, has_trees, starts)
 
@@ -295,7 +302,7 @@ class _Prepared:
     def __init__(
         self, data: Documents, objective: Objective, seed: int, n_jobs: int | None
     ) -> None:
-        _check_documents(data)
+        check_documents(data)
         self._data, self._objective = data, objective
         self._forces: Forces = objective.prepare(data, n_jobs, seed)
         self._rankings = Rankings.of_data(data, np.zeros(data.n_documents), n_jobs)
@@ -328,7 +335,8 @@ class _Prepared:
         return self.at(scores, max(0, tree - source.n_base_trees), tree)
 
 
-def _check_documents(data: Any) -> None:
+def check_documents(data: Any) -> None:
+    """Refuse data without labels and queries."""
     if not isinstance(data, Documents):
         raise refusal(
             "data", "be a Dataset, for its labels and queries", got=type(data).__name__,

@@ -115,8 +115,14 @@ class Model(ScoringModel):
         """As that of `ScoringModel`; `BinnedData` are scored by their codes."""
         if not isinstance(data, BinnedData):
             return super().predict(data, n_trees=n_trees, base_scores=base_scores, n_jobs=n_jobs)
-        from rankgrove.trees.leaves import walk_tree  # noqa: PLC0415 (imports the engine)
+        if n_trees is not None:
+            n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
+        scores = self._start_of_binned(data, base_scores)
+        self._walk_binned(data, scores, 0, self.n_trees if n_trees is None else n_trees, n_jobs)
+        return scores
 
+    def _start_of_binned(self, data: BinnedData, base_scores: ArrayLike | None) -> Floats:
+        """What the scores of data with the bins of the model start from: an array of its own."""
         check_names(data.feature_names, self.feature_names)
         if named_categories(data.bins.categories, data.levels) != self.schema.named_categories:
             raise DataError(
@@ -125,12 +131,16 @@ class Model(ScoringModel):
             )
         needed = self.schema.needs_base_scores
         base = base_of(data, base_scores, data.n_documents, needed=needed)
-        if n_trees is not None:
-            n_trees = whole_number("n_trees", n_trees, 0, self.n_trees)
-        scores = np.zeros(data.n_documents) if base is None else base.copy()
-        for number in range(self.n_trees if n_trees is None else n_trees):
+        return np.zeros(data.n_documents) if base is None else base.copy()
+
+    def _walk_binned(
+        self, data: BinnedData, scores: Floats, first: int, last: int, n_jobs: int | None
+    ) -> None:
+        """Add to scores what trees from one number to before another give, by codes."""
+        from rankgrove.trees.leaves import walk_tree  # noqa: PLC0415 (imports the engine)
+
+        for number in range(first, last):
             walk_tree(self.ensemble.tree(number), data.bins, data.matrix, scores, n_jobs)
-        return scores
 
     def _score(
         self, features: Features, base: Floats | None, n_trees: int | None, n_jobs: int | None
@@ -214,6 +224,13 @@ def prefix_scores(
 
     They have the bits of `Model.predict` with that number of trees.
     """
+    if isinstance(data, BinnedData):
+        scores, done = model._start_of_binned(data, None), 0
+        for number in n_trees:
+            model._walk_binned(data, scores, done, number, n_jobs)
+            done = number
+            yield scores.copy()
+        return
     encoded = model.schema.encode(features_of(data, model.feature_names, model.schema.levels))
     base = base_of(data, None, len(encoded), needed=model.schema.needs_base_scores)
     scores = np.zeros(len(encoded)) if base is None else base

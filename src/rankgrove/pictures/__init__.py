@@ -1,1 +1,1 @@
-"""Pictures as SVG text: drawing only, of numbers that others have found."""
+"""Pictures: drawing only, of numbers that others have found."""

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, resolve_n_jobs, run_chunks
 from rankgrove._jit.peers import Peers
-from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
+from rankgrove.trees.binning import BLOCK, CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.exchange import Exchange
 from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
 from rankgrove.trees.partition import make_parts
 from rankgrove.trees.search import N_RULES, Layout
+from rankgrove.trees.sparse import OtherCodes
 from rankgrove.trees.team import (
     BIN,
     COUNT,
@@ -30,6 +31,7 @@ from rankgrove.trees.team import (
     LEAVE,
     LEFT,
     LOW,
+    MOST_REMADE,
     N_CYCLES,
     N_NODE_FLOATS,
     N_NODE_INTS,
@@ -51,6 +53,10 @@ Growth = Literal["leafwise", "depthwise", "oblivious"]
 GROWERS: tuple[str, ...] = get_args(Growth)
 
 _NO_DEPTH = float(1 << 40)
+
+# With at most so many codes of sparse features for each cell of their histograms, most cells are
+# empty in all but the largest nodes.
+_MOST_CODES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +127,10 @@ class Grower:
     kept_rows
         The histograms of a node with at most so many rows, no more than `few_rows`, are not kept
         but summed again if needed. With peers all are kept.
+    remade_share
+        Where sparse features have few codes for so many cells of histograms, a node with at most
+        this share of the rows keeps none of them: what it needs is made from the rows that have
+        these codes. With peers all are kept.
 
     Attributes
     ----------
@@ -141,8 +151,10 @@ class Grower:
         part_rows: int = 1 << 13,
         few_rows: int = 1 << 10,
         kept_rows: int = 1 << 9,
+        remade_share: float = 1 / 16,
     ) -> None:
         self.matrix, self.options, self._peers = matrix, options, peers
+        self._most_remade = max(int(remade_share * matrix.n_rows), kept_rows)
         self.n_jobs = resolve_n_jobs(n_jobs)
         signs = np.zeros(len(bins.n_bins), np.int8) if signs is None else signs
         self._layout = Layout(
@@ -176,13 +188,16 @@ class Grower:
         matrix, max_leaves, n_jobs = self.matrix, self.options.max_leaves, self.n_jobs
         n_nodes, n_blocks = 2 * max_leaves - 1, matrix.n_blocks
         n_words = matrix.codes.shape[1] // 8
-        block = (n_blocks, 256, 16)
-        # One per node that keeps its own, and one more to count rows in. Pages that no tree needs
-        # are never touched, and so cost no memory.
-        n_histograms = max_leaves + 1
+        # Pages that no tree needs are never touched, and so cost no memory.
+        block, n_histograms = (n_blocks, 256, 16), max_leaves
         if self._peers is None:
             n_kept = matrix.n_rows // (self._settings.kept_rows + 1) + 1
-            n_histograms = min(max_leaves, n_kept) + 1
+            n_histograms = min(max_leaves, n_kept)
+        else:
+            # One more to count rows in.
+            n_histograms += 1
+        others = matrix.others if self._peers is None else None
+        n_sums = len(others.common) if others is not None and self._remakes(others) else 0
         n_parts = -(-matrix.n_rows // self._settings.part_rows) + 16
         none = as_input([], np.int64)
         return Growing(
@@ -210,14 +225,22 @@ class Grower:
             block_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
+            node_of=np.empty(0 if others is None else matrix.n_rows, dtype=np.int32),
+            place_sums=np.empty((2 if n_sums else 0, n_sums), dtype=np.int64),
             codes=np.empty((n_jobs, TILE_ROWS, n_words + 1), dtype=np.uint64),
             scratch=np.empty((n_jobs, max(matrix.n_pairs, 1), 256, 16), dtype=np.int64),
             scan_rules=np.empty((n_jobs, N_RULES)),
             scan_gains=np.empty((n_jobs, 16)),
             scan_ints=np.empty((n_jobs, 3, 16), dtype=np.int64),
+            counts=np.empty((n_jobs, 256), dtype=np.int64),
             orders=np.empty((n_jobs, 256), dtype=np.int64),
             cycles=self.cycles,
         )
+
+    def _remakes(self, others: OtherCodes) -> bool:
+        """Whether histograms of sparse features are mostly empty: small nodes then keep none."""
+        n_cells = 256 * BLOCK * (self.matrix.n_blocks - others.first_block)
+        return len(others.cells) <= _MOST_CODES * n_cells
 
     def _allocate_level(self) -> Level:
         has_categories = bool(np.any(self._layout.block_kinds == CATEGORICAL))
@@ -266,6 +289,9 @@ class Grower:
         )
         root = state.nodes[0]
         state.free[:] = self._all_free
+        if len(state.node_of):
+            state.node_of.fill(-1)
+            state.node_of[rows] = 0
         root[:] = 0
         root[END] = root[COUNT] = len(rows)
         root[SLOT], root[PLACE] = state.free[-1], -1
@@ -284,7 +310,7 @@ class Grower:
         fixed = (self._layout, self.matrix.others, self._settings)
         pending = None if exchange is None else exchange.pending
         team[:] = 0
-        team[KEY] = key
+        team[KEY], team[MOST_REMADE] = key, self._most_remade
 
         def task(worker: int) -> None:
             try:

@@ -33,15 +33,30 @@ from rankgrove.trees.binning import PLAIN
 from rankgrove.trees.histogram import AHEAD, add, clear, subtract, sum_block, sum_rows
 from rankgrove.trees.level_search import add_gains, best_of_gains, order_categories
 from rankgrove.trees.levels import next_of_level
-from rankgrove.trees.search import AT_LEAST, FEWEST, L2, NOISE, node_rules, own_term, search_block
+from rankgrove.trees.search import (
+    AT_LEAST,
+    FEWEST,
+    L2,
+    NOISE,
+    choose,
+    node_rules,
+    own_term,
+    scan_block,
+    scan_feature,
+    write_cut,
+)
 from rankgrove.trees.sparse import (
     add_common,
+    add_places,
+    count_others,
     divide_by_others,
+    make_block,
     may_be_cut,
     sum_cells,
     sum_cells_of_block,
+    take_cells,
 )
-from rankgrove.trees.steps import next_of_leaves
+from rankgrove.trees.steps import has_few_rows, next_of_leaves, remakes
 from rankgrove.trees.team import (
     COMPARE,
     COUNT,
@@ -145,7 +160,10 @@ def _sum_part(g, layout, others, rows, worker):
     histograms = g.histograms[g.team[SUM_SLOT]] if worker == 0 else g.partials[worker - 1]
     if g.team[HAS_SUMMED + worker] == 0:
         g.team[HAS_SUMMED + worker] = 1
-        for block in range(len(layout.block_bins)):
+        n_summed = len(histograms)
+        if others is not None and remakes(g):
+            n_summed = others.first_block
+        for block in range(n_summed):
             clear(flattened(histograms[block]), layout.block_bins[block] * 16)
     if others is None:
         sum_rows(
@@ -156,7 +174,8 @@ def _sum_part(g, layout, others, rows, worker):
         n, features = others.first_block, layout.features[: others.first_block * 16]
         shared = g.scratch[worker]
         sum_rows(g.words, g.packed, rows, features, 0, histograms[:n], g.codes[worker], shared)
-        sum_cells(others, g.packed, rows, flattened(histograms))
+        if not remakes(g):
+            sum_cells(others, g.packed, rows, flattened(histograms))
 
 
 @kernel
@@ -188,11 +207,22 @@ def _complete(g, layout, others, block, histogram, total, worker):
 
 
 @kernel
-def _may_be_cut(others, block, histogram, total, rules):
+def _may_be_cut(others, block, histogram, total, at_least):
     """Whether it is worth while to search a block: always, but for sparse features."""
     if others is not None and block >= others.first_block:
-        return may_be_cut(others, histogram, block, total, rules[AT_LEAST])
+        return may_be_cut(others, histogram, block, total, at_least)
     return True
+
+
+@kernel
+def _note_nodes(g, others, node, part, n_rows):
+    """Note of each row of a part that was put back which child it went to."""
+    if others is not None and len(g.node_of):
+        left_at, right_at, n_left = part[LEFT_AT], part[RIGHT_AT], part[N_LEFT]
+        for i in range(left_at, left_at + n_left):
+            g.node_of[g.rows[i]] = node[LEFT]
+        for i in range(right_at, right_at + n_rows - n_left):
+            g.node_of[g.rows[i]] = node[LEFT] + 1
 
 
 @kernel
@@ -210,6 +240,7 @@ def _do_part(g, layout, others, step, task, worker):
             part[LEFT_SUM] = _sum_packed(g.packed, g.spare[start : start + part[N_LEFT]])
     elif step == PUT_BACK:
         _put_back(g.rows, g.spare, start, end, part[N_LEFT], part[LEFT_AT], part[RIGHT_AT])
+        _note_nodes(g, others, node, part, end - start)
     now = cycles()
     g.cycles[worker, DIVIDING] += now - clock
     if step == SUM:
@@ -260,11 +291,134 @@ def _subtract_block(histograms, block_bins, slot, block, histogram):
 
 
 @kernel
+def _is_remade(g, others, at, block):
+    """Whether the histogram of a block is made where a node is searched, and not kept."""
+    if others is None:
+        return False
+    return block >= others.first_block and remakes(g) and has_few_rows(g, at)
+
+
+@kernel
+def _sum_places(g, others, takes_away):
+    """Find what sparse features come to in the nodes that have few rows of two to be searched.
+
+    The smaller one may be taken away from its parent's histogram: that of its sibling is left.
+    """
+    for side in range(2):
+        at = g.team[OTHER] if side else g.team[SUMMED]
+        if at >= 0 and has_few_rows(g, at):
+            rows = g.rows[g.nodes[at, START] : g.nodes[at, END]]
+            add_places(others, g.packed, rows, g.place_sums[side])
+    small, large = g.team[SUMMED], g.team[OTHER]
+    if takes_away and large >= 0 and has_few_rows(g, small) and not has_few_rows(g, large):
+        rows = g.rows[g.nodes[small, START] : g.nodes[small, END]]
+        whole = flattened(g.histograms[g.nodes[large, SLOT]])
+        take_cells(others, g.packed, rows, g.nodes[small, TOTAL], g.place_sums[0], whole)
+
+
+@kernel
+def _make_block(g, layout, others, at, side, block, at_least, histogram, worker):
+    """Make the histogram of a block of sparse features, unless none of them may be cut.
+
+    What they come to in the node of a side is known if it has few rows; of no side, -1, it is not.
+    """
+    if others is None:
+        return True
+    known = side >= 0 and has_few_rows(g, at)
+    sums = g.scan_ints[worker, 0]
+    if known:
+        first = (block - others.first_block) * 16
+        sums = g.place_sums[side, first : first + 16]
+    return make_block(
+        others, g.packed, g.node_of, at, block, layout.block_bins[block], g.nodes[at, TOTAL],
+        at_least, known, sums, histogram
+    )  # fmt: skip
+
+
+@kernel
+def _take_away(g, layout, others, block, histogram):
+    """Take the histogram of the node that is summed from its parent's: that of its sibling."""
+    small, large = g.team[SUMMED], g.team[OTHER]
+    if large >= 0 and not _is_remade(g, others, small, block):
+        slot = g.nodes[large, SLOT]
+        _subtract_block(g.histograms, layout.block_bins, slot, block, histogram)
+
+
+@kernel
+def _count_column(g, others, at, place, pending, counts):
+    """Count the rows of a node by their codes at one place."""
+    if pending is not None:
+        # All growers have counted all blocks.
+        found = g.histograms[g.free[g.team[N_FREE] - 1], place // 16]
+        for code in range(256):
+            counts[code] = found[code, place % 16]
+        return
+    for code in range(256):
+        counts[code] = 0
+    if others is not None and place >= others.first_block * 16:
+        n_rows = g.nodes[at, END] - g.nodes[at, START]
+        count_others(others, g.node_of, at, place, n_rows, counts)
+        return
+    column = g.columns[place]
+    for i in range(g.nodes[at, START], g.nodes[at, END]):
+        counts[column[g.rows[i]]] += 1
+
+
+@kernel
+def _search_block(
+    g, layout, others, settings, recount, at, side, block, histogram, worker, pending
+):
+    """Find the best cut of a block in a node.
+
+    If its rows are to be counted, the feature that is best without is counted and searched again,
+    and so on until the best one has been counted: counting never makes a cut better.
+    """
+    total, n_rows, rules = g.nodes[at, TOTAL], g.nodes[at, COUNT], g.side_rules[side]
+    bounds, key = g.node_floats[at, LOW:], mix(np.uint64(g.team[KEY]) + np.uint64(at))
+    gains, ints, order = g.scan_gains[worker], g.scan_ints[worker], g.orders[worker]
+    counts, cut = g.counts[worker], g.block_cuts[block, side]
+    own, is_counted = own_term(total, rules[L2]), ints[0]
+    scan_block(
+        histogram, counts[:0], block, total, n_rows, rules, bounds, settings.has_monotone, layout,
+        gains, ints, order
+    )  # fmt: skip
+    for f in range(16):
+        is_counted[f] = not recount
+    while True:
+        shown, gain = choose(
+            block, layout.features, g.allowed, own, 0.0, rules[NOISE], key, gains, ints[1],
+            ints[2], cut
+        )  # fmt: skip
+        column = cut[0] % 16
+        if cut[0] < 0 or is_counted[column]:
+            break
+        is_counted[column] = 1
+        _count_column(g, others, at, cut[0], pending, counts)
+        scan_feature(
+            histogram, counts, block, column, layout, total, n_rows, rules, bounds, gains, ints,
+            order
+        )  # fmt: skip
+    write_cut(histogram, rules, layout, order, cut, g.block_tables[block, side])
+    g.block_gains[block, side, 0] = shown
+    g.block_gains[block, side, 1] = gain
+
+
+@kernel
+def _sum_node(g, layout, others, at, block, by_parts, histogram, worker):
+    """The histogram of a block that a node keeps, or would keep if it were not small."""
+    if others is not None and block >= others.first_block and remakes(g):
+        _make_block(g, layout, others, at, np.int64(-1), block, 0.0, histogram, worker)
+    else:
+        _finish_block(g, layout, others, at, by_parts, block, histogram)
+        _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
+
+
+@kernel
 def _do_block(g, layout, others, settings, recount, block, worker, pending):
     """Search one block of two children, or of the root; or of one again, with its rows counted.
 
-    Rows are counted in a free histogram. The estimate from curvatures still holds then, so the cut
-    is never better than the one found without counting, and it does not matter when it is found.
+    The estimate from curvatures still holds then, so the cut is never better than the one found
+    without counting, and it does not matter when it is found.
     """
     team = g.team
     for side in range(2):
@@ -273,32 +427,30 @@ def _do_block(g, layout, others, settings, recount, block, worker, pending):
         if at < 0:
             continue
         clock = cycles()
+        is_large = g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]
+        total, at_least = g.nodes[at, TOTAL], g.side_rules[side, AT_LEAST]
         slot = g.nodes[at, SLOT]
-        histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
-        if pending is None:
+        if _is_remade(g, others, at, block):
+            histogram = g.scratch[worker, 0]
+            is_large = is_large and _make_block(
+                g, layout, others, at, side, block, at_least, histogram, worker
+            )
+        else:
+            histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
             if slot < 0 or (side == 0 and not recount):
-                _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
-            if recount:
-                _count_block(g, layout, others, at, block, worker)
-        if slot < 0 or (side == 0 and not recount):
-            _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
-        if side == 0 and team[OTHER] >= 0:
-            sibling = g.nodes[team[OTHER], SLOT]
-            _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
+                if pending is None:
+                    by_parts = team[SUM_SIDE] != NEITHER
+                    _sum_node(g, layout, others, at, block, by_parts, histogram, worker)
+                else:
+                    _complete(g, layout, others, block, histogram, total, worker)
+        if side == 0:
+            _take_away(g, layout, others, block, histogram)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        total, rules = g.nodes[at, TOTAL], g.side_rules[side]
-        is_large = g.nodes[at, COUNT] >= 2 * g.rules[FEWEST]
-        if is_large and _may_be_cut(others, block, histogram, total, rules):
-            counts = g.histograms[g.free[team[N_FREE] - 1], block] if recount else histogram
-            key = mix(np.uint64(team[KEY]) + np.uint64(at))
-            gains = g.block_gains[block, side]
-            gains[0], gains[1] = search_block(
-                histogram, counts, recount, block, total, g.nodes[at, COUNT], rules,
-                g.node_floats[at, LOW:], settings.has_monotone, layout, g.allowed, key,
-                g.scan_gains[worker], g.scan_ints[worker], g.orders[worker],
-                g.block_cuts[block, side], g.block_tables[block, side]
-            )  # fmt: skip
+        if is_large and _may_be_cut(others, block, histogram, total, at_least):
+            _search_block(
+                g, layout, others, settings, recount, at, side, block, histogram, worker, pending
+            )
         g.cycles[worker, SCANNING] += cycles() - now
 
 
@@ -313,13 +465,12 @@ def _do_sums(g, layout, others, step, block, worker, pending):
         else:
             histogram = g.histograms[team[SUM_SLOT], block]
             _finish_block(g, layout, others, at, True, block, histogram)
-    else:
+    elif not _is_remade(g, others, at, block):
         slot = g.nodes[at, SLOT]
         histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
-        _finish_block(g, layout, others, at, team[SUM_SIDE] != NEITHER, block, histogram)
-        _complete(g, layout, others, block, histogram, g.nodes[at, TOTAL], worker)
-        sibling = g.nodes[team[OTHER], SLOT]
-        _subtract_block(g.histograms, layout.block_bins, sibling, block, histogram)
+        by_parts = team[SUM_SIDE] != NEITHER
+        _sum_node(g, layout, others, at, block, by_parts, histogram, worker)
+        _take_away(g, layout, others, block, histogram)
     g.cycles[worker, SUMMING] += cycles() - clock
 
 
@@ -346,18 +497,27 @@ def _do_level(g, layout, others, settings, level, block, worker, pending):
         before += own_term(total, g.rules[L2])
         if g.nodes[at, COUNT] < 2 * g.rules[FEWEST]:
             continue
-        slot = g.nodes[at, SLOT]
-        histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
-        if slot < 0 or at == 0:
-            if pending is None:
-                _finish_block(g, layout, others, at, slot >= 0, block, histogram)
-            _complete(g, layout, others, block, histogram, total, worker)
+        node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
+        slot, is_made = g.nodes[at, SLOT], True
+        if _is_remade(g, others, at, block):
+            histogram = g.scratch[worker, 0]
+            # The root has all sums: categories are sorted by them.
+            at_least = rules[AT_LEAST] if at > 0 else 0.0
+            is_made = _make_block(
+                g, layout, others, at, np.int64(-1), block, at_least, histogram, worker
+            )
+        else:
+            histogram = g.scratch[worker, 0] if slot < 0 else g.histograms[slot, block]
+            if slot < 0 or at == 0:
+                if pending is None:
+                    _sum_node(g, layout, others, at, block, slot >= 0, histogram, worker)
+                else:
+                    _complete(g, layout, others, block, histogram, total, worker)
         now = cycles()
         g.cycles[worker, SUMMING] += now - clock
-        node_rules(g.rules, np.float64(total & 0xFFFFFFFF), g.nodes[at, COUNT], rules)
         if at == 0:
             order_categories(histogram, block, layout, rules, level.orders, level.n_ordered)
-        if _may_be_cut(others, block, histogram, total, rules):
+        if is_made and _may_be_cut(others, block, histogram, total, rules[AT_LEAST]):
             add_gains(
                 histogram, block, layout, total, rules, g.node_floats[at, LOW:],
                 settings.has_monotone, level.orders, level.n_ordered, g.scan_ints[worker, 0],
@@ -422,6 +582,8 @@ def grow(g, layout, others, settings, worker, unit, level, pending):
                 step = next_of_leaves(g, layout, settings, unit, pending)
             else:
                 step = next_of_level(g, layout, settings, unit, pending)
+            if others is not None and remakes(g) and step in (SEARCH, RECOUNT, FINISH):
+                _sum_places(g, others, step != RECOUNT)
             n_tasks = _begin_step(team, len(g.cycles), len(layout.block_bins), step, pending)
             atomic_store(team, DONE, 0)
             if step in (REDUCE, COMPARE, OVER):

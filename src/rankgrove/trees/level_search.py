@@ -132,7 +132,7 @@ def add_gains(
 def best_of_gains(
     gains, before, block, layout, allowed, noise, key, orders, n_ordered, best, ints, out, table
 ):  # fmt: skip
-    """The best cut of a block by summed gains; see `choose` and `search_block`.
+    """The best cut of a block by summed gains; see `choose` and `write_cut`.
 
     Where nothing was missing in training, a missing value goes with the majority of the bins.
     """

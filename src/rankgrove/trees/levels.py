@@ -17,10 +17,12 @@ from rankgrove.trees.steps import (
     cut_into_parts,
     free_slot,
     give_slots,
+    has_few_rows,
     make_children,
     place_parts,
     plan_sums_by_curvature,
     plan_sums_by_rows,
+    remakes,
     set_children,
     set_cut,
     take_root,
@@ -90,11 +92,11 @@ def _plan_division(g, layout, settings, at, pending):
     team[NODE] = at
     team[SUM_SIDE] = NEITHER
     # Where no histogram is kept, what goes left is summed with the division.
-    team[SUMS_LEFT] = slot < 0
+    team[SUMS_LEFT] = slot < 0 or (remakes(g) and has_few_rows(g, at))
     is_known = False
     if pending is not None:
         is_known = pending.shared
-    if slot >= 0 and not is_known:
+    if not (team[SUMS_LEFT] or is_known):
         node[LEFT_TOTAL] = sum_left(
             g.histograms[slot, place // 16], place % 16, layout.n_bins[layout.features[place]],
             g.tables[at]

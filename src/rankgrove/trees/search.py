@@ -93,28 +93,19 @@ def is_empty(row):
 
 
 @kernel
-def _scan(
-    histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, gains, bins
-):  # fmt: skip
-    """Try every cut of 16 features; `sums` is what lies left before the first bin.
-
-    Rows on each side are counted, from `counted` on, unless `counts` is None.
-    """
+def _scan(histogram, n_bins, total, at_least, l2, sums, gains, bins):
+    """Try every cut of 16 features; `sums` is what lies left before the first bin."""
     total_force = np.float64(total >> 32)
     total_curvature = np.float64(total & 0xFFFFFFFF)
     for b in range(n_bins):
         row = histogram[b]
-        if counts is None and b > 0 and is_empty(row):
+        if b > 0 and is_empty(row):
             # No cut here is better than the one before.
             continue
         for f in range(16):
             left = sums[f] + row[f]
             sums[f] = left
             gain, allowed = cut_gain(left, total_force, total_curvature, at_least, l2)
-            if counts is not None:
-                n_left = counted[f] + counts[b, f]
-                counted[f] = n_left
-                allowed = allowed & (n_left >= fewest) & (n_rows - n_left >= fewest)
             # No cut that is not allowed is better. (By way of 0 and a maximum: where a number is
             # kept or not by a condition, the compiler takes a masked store, which is slow.)
             gain = gain if allowed else 0.0
@@ -124,13 +115,12 @@ def _scan(
 
 
 @kernel
-def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rules, gains, ints):
+def _scan_block(histogram, n_bins, block_kind, total, rules, gains, ints):
     """The best cut of each numeric feature of a block: its gain; its bin and kind in `ints`."""
     bins, kinds = ints[1], ints[2]
     # On the stack: then the compiler knows that they are apart from the histogram.
-    sums, counted = reinterpret(local_floats(), np.int64), reinterpret(local_floats(), np.int64)
-    others, best = reinterpret(local_floats(), np.int64), local_floats()
-    at_least, l2, fewest = rules[AT_LEAST], rules[L2], np.int64(rules[FEWEST])
+    sums, others = reinterpret(local_floats(), np.int64), reinterpret(local_floats(), np.int64)
+    best = local_floats()
     for f in range(16):
         best[f] = 0.0
         bins[f] = 0
@@ -138,18 +128,8 @@ def _scan_block(histogram, counts, exact, n_bins, block_kind, total, n_rows, rul
     for kind in range(2 if block_kind == WITH_MISSING else 1):
         for f in range(16):
             sums[f] = histogram[255, f] if kind == MISSING_LEFT else 0
-            counted[f] = counts[255, f] if kind == MISSING_LEFT else 0
             others[f] = -1
-        if exact:
-            _scan(
-                histogram, counts, n_bins, total, n_rows, at_least, fewest, l2, sums, counted,
-                best, others
-            )  # fmt: skip
-        else:
-            _scan(
-                histogram, None, n_bins, total, n_rows, at_least, fewest, l2, sums, counted, best,
-                others
-            )  # fmt: skip
+        _scan(histogram, n_bins, total, rules[AT_LEAST], rules[L2], sums, best, others)
         for f in range(16):
             if others[f] >= 0:
                 bins[f] = others[f]
@@ -202,19 +182,20 @@ def bounded_gain(left, total, at_least, l2, sign, bounds):
 
 @kernel
 def _scan_carefully(
-    histogram, counts, exact, column, n_bins, missing, total, n_rows, rules, sign, bounds, lost
+    histogram, counts, column, n_bins, missing, total, n_rows, rules, sign, bounds, lost
 ):  # fmt: skip
     """The best cut of one numeric feature under all rules: (gain, bin, kind)."""
     best, best_bin, best_kind = 0.0, 0, MISSING_RIGHT
+    exact = len(counts) > 0
     for kind in range(2 if missing else 1):
         left = np.int64(0)
         counted = np.int64(0)
         if kind == MISSING_LEFT:
             left += histogram[255, column]
-            counted += counts[255, column]
+            counted += counts[255] if exact else 0
         for b in range(n_bins):
             left += histogram[b, column]
-            counted += counts[b, column]
+            counted += counts[b] if exact else 0
             if exact and min(counted, n_rows - counted) < rules[FEWEST]:
                 continue
             gain = lost + bounded_gain(left, total, rules[AT_LEAST], rules[L2], sign, bounds)
@@ -256,20 +237,21 @@ def most_categories(n, rules):
 
 @kernel
 def _scan_categories(
-    histogram, counts, exact, column, n_bins, total, n_rows, rules, bounds, lost, order
-):
+    histogram, counts, column, n_bins, total, n_rows, rules, bounds, lost, order
+):  # fmt: skip
     """The best set of categories of one feature: (gain, how many less one, direction)."""
     n = sort_categories(histogram, column, n_bins, rules, order)
     l2 = rules[L2] + rules[CATEGORY_L2]
     most = most_categories(n, rules)
     best, best_bin, best_kind = 0.0, 0, RISING
+    exact = len(counts) > 0
     for kind in (RISING, FALLING):
         left = np.int64(0)
         counted = np.int64(0)
         for i in range(most):
             code = order[i] if kind == RISING else order[n - 1 - i]
             left += histogram[code, column]
-            counted += counts[code, column]
+            counted += counts[code] if exact else 0
             if exact and min(counted, n_rows - counted) < rules[FEWEST]:
                 continue
             gain = lost + bounded_gain(left, total, rules[AT_LEAST], l2, 0.0, bounds)
@@ -279,30 +261,33 @@ def _scan_categories(
 
 
 @kernel
-def _scan_block_carefully(
-    histogram, counts, exact, block, layout, total, n_rows, rules, bounds, gains, ints, order
+def scan_feature(
+    histogram, counts, block, column, layout, total, n_rows, rules, bounds, gains, ints, order
 ):  # fmt: skip
-    """As `_scan_block`, under all rules: exact counts, monotone features, categories."""
+    """The best cut of one feature of a block under all rules, as `scan_block` notes it.
+
+    `counts` are the rows of each code: then both children must have enough. Without any, of length
+    0, that is estimated.
+    """
+    feature = layout.features[block * 16 + column]
+    gains[column] = 0.0
+    if feature < 0:
+        return
     lost = lost_by_bounds(total, rules[L2], bounds)
-    for f in range(16):
-        feature = layout.features[block * 16 + f]
-        gains[f] = 0.0
-        if feature < 0:
-            continue
-        if layout.kinds[feature] == CATEGORICAL:
-            found = _scan_categories(
-                histogram, counts, exact, f, layout.n_bins[feature], total, n_rows, rules, bounds,
-                lost, order
-            )  # fmt: skip
-        else:
-            missing = layout.kinds[feature] == WITH_MISSING
-            found = _scan_carefully(
-                histogram, counts, exact, f, layout.n_bins[feature], missing, total, n_rows, rules,
-                layout.signs[feature], bounds, lost
-            )  # fmt: skip
-        gains[f] = found[0]
-        ints[1, f] = found[1]
-        ints[2, f] = found[2]
+    if layout.kinds[feature] == CATEGORICAL:
+        found = _scan_categories(
+            histogram, counts, column, layout.n_bins[feature], total, n_rows, rules, bounds, lost,
+            order
+        )  # fmt: skip
+    else:
+        missing = layout.kinds[feature] == WITH_MISSING
+        found = _scan_carefully(
+            histogram, counts, column, layout.n_bins[feature], missing, total, n_rows, rules,
+            layout.signs[feature], bounds, lost
+        )  # fmt: skip
+    gains[column] = found[0]
+    ints[1, column] = found[1]
+    ints[2, column] = found[2]
 
 
 @kernel
@@ -353,36 +338,32 @@ def value_between(total, l2, low, high):
 
 
 @kernel
-def search_block(
-    histogram, counts, exact, block, total, n_rows, rules, bounds, has_monotone, layout, allowed,
-    key, gains, ints, order, out, table
+def scan_block(
+    histogram, no_counts, block, total, n_rows, rules, bounds, has_monotone, layout, gains, ints,
+    order
 ):  # fmt: skip
-    """The best cut of a block: what it is compared by, and its gain, or 0.
-
-    Its place, its bin and the packed sum that goes left are written to `out`, and which codes go
-    left to `table`. `key` is what the noise of the node is drawn by.
-    """
+    """The best cut of each feature of a block: its gain; its bin and kind in `ints`."""
     if has_monotone or layout.block_kinds[block] == CATEGORICAL:
-        _scan_block_carefully(
-            histogram, counts, exact, block, layout, total, n_rows, rules, bounds, gains, ints,
-            order
-        )  # fmt: skip
+        for f in range(16):
+            scan_feature(
+                histogram, no_counts, block, f, layout, total, n_rows, rules, bounds, gains, ints,
+                order
+            )  # fmt: skip
     else:
-        _scan_block(
-            histogram, counts, exact, layout.block_bins[block], layout.block_kinds[block], total,
-            n_rows, rules, gains, ints
-        )  # fmt: skip
-    shown, gain = choose(
-        block, layout.features, allowed, own_term(total, rules[L2]), 0.0, rules[NOISE], key,
-        gains, ints[1], ints[2], out
-    )  # fmt: skip
-    if out[0] >= 0:
-        column, n_bins, n = out[0] % 16, layout.n_bins[layout.features[out[0]]], 0
-        if out[2] >= RISING:
-            n = sort_categories(histogram, column, n_bins, rules, order)
-        fill_table(out[1], out[2], order, n, table)
-        out[2] = sum_left(histogram, column, n_bins, table)
-    return shown, gain
+        n_bins, block_kind = layout.block_bins[block], layout.block_kinds[block]
+        _scan_block(histogram, n_bins, block_kind, total, rules, gains, ints)
+
+
+@kernel
+def write_cut(histogram, rules, layout, order, out, table):
+    """Write what goes left under the chosen cut of a block: codes to `table`, the sum to `out`."""
+    if out[0] < 0:
+        return
+    column, n_bins, n = out[0] % 16, layout.n_bins[layout.features[out[0]]], 0
+    if out[2] >= RISING:
+        n = sort_categories(histogram, column, n_bins, rules, order)
+    fill_table(out[1], out[2], order, n, table)
+    out[2] = sum_left(histogram, column, n_bins, table)
 
 
 @kernel

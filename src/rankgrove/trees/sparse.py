@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, by_address, kernel, prefetch, run_chunks
+from rankgrove._jit import as_input, by_address, flattened, kernel, prefetch, run_chunks
 from rankgrove._jit.peers import ALONE, Peers
 from rankgrove._jit.ranking import first_place
+from rankgrove.trees.histogram import clear
 
 # As for codes by row: so many rows ahead.
 _AHEAD = 8
@@ -160,6 +161,91 @@ def may_be_cut(others, histogram, block, total, at_least):
         common = histogram[others.common[first + column], column] & 0xFFFFFFFF
         most = max(most, curvature - common)
     return most >= at_least
+
+
+@kernel
+def add_places(others, packed, rows, sums):
+    """What rows with other codes come to, for each feature, from the rows of a node."""
+    sums[:] = 0
+    starts, cells = others.starts, others.cells
+    for i in range(len(rows)):
+        row = np.int64(rows[i])
+        for at in range(starts[row], starts[row + 1]):
+            sums[_place_of(cells[at], others.first_block)] += packed[row]
+
+
+@kernel
+def take_cells(others, packed, rows, total, sums, whole):
+    """Take rows away from the flat histograms of all blocks, their common codes as well.
+
+    `total` is what the rows come to, and `sums` what those with other codes do for each feature.
+    """
+    starts, cells = others.starts, others.cells
+    for i in range(len(rows)):
+        row = np.int64(rows[i])
+        value = packed[row]
+        for at in range(starts[row], starts[row + 1]):
+            whole[cells[at]] -= value
+    for place in range(len(sums)):
+        block = others.first_block + place // _BLOCK
+        at = block * _BLOCK_CELLS + others.common[place] * _BLOCK + place % _BLOCK
+        whole[at] -= total - sums[place]
+
+
+@kernel
+def make_block(
+    others, packed, node_of, node, block, n_bins, total, at_least, known, sums, histogram
+):  # fmt: skip
+    """Make the histogram of a block from the rows of its features; whether some may be cut.
+
+    Parameters
+    ----------
+    node_of, node
+        The node of each row, and the one that counts.
+    at_least
+        The curvature beside the common code without which a feature is not cut: what rows with
+        other codes come to is then left with the common one.
+    known, sums
+        What rows with other codes come to for each feature, if known; else it is found.
+    """
+    first = (block - others.first_block) * _BLOCK
+    starts, rows, codes = others.column_starts, others.column_rows, others.column_codes
+    most = np.int64(0)
+    for column in range(_BLOCK):
+        if not known:
+            found = np.int64(0)
+            for i in range(starts[first + column], starts[first + column + 1]):
+                row = np.int64(rows[i])
+                found += packed[row] if node_of[row] == node else 0
+            sums[column] = found
+        most = max(most, sums[column] & 0xFFFFFFFF)
+    if most < at_least:
+        return False
+    flat = flattened(histogram)
+    clear(flat, n_bins * _BLOCK)
+    for column in range(_BLOCK):
+        common = others.common[first + column]
+        histogram[common, column] = total
+        if (sums[column] & 0xFFFFFFFF) < at_least:
+            continue
+        for i in range(starts[first + column], starts[first + column + 1]):
+            row = np.int64(rows[i])
+            if node_of[row] == node:
+                flat[np.int64(codes[i]) * _BLOCK + column] += packed[row]
+        histogram[common, column] -= sums[column]
+    return True
+
+
+@kernel
+def count_others(others, node_of, node, place, n_rows, counts):
+    """Count the rows of a node by their codes at a place; all counts must be 0 before."""
+    place -= others.first_block * _BLOCK
+    common, n_others = others.common[place], np.int64(0)
+    for i in range(others.column_starts[place], others.column_starts[place + 1]):
+        if node_of[others.column_rows[i]] == node:
+            counts[others.column_codes[i]] += 1
+            n_others += 1
+    counts[common] += n_rows - n_others
 
 
 @kernel

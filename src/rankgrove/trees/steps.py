@@ -36,6 +36,7 @@ from rankgrove.trees.team import (
     LEFT_TOTAL,
     LEVEL_END,
     LOW,
+    MOST_REMADE,
     N_FREE,
     N_LEFT,
     N_PARTS,
@@ -115,6 +116,18 @@ def release(team, nodes, node_floats, free, kept_rows):
         if at >= 0 and (node_floats[at, GAIN] <= 0.0 or nodes[at, COUNT] <= kept_rows):
             free_slot(team, free, nodes[at, SLOT])
             nodes[at, SLOT] = -1
+
+
+@kernel
+def remakes(g):
+    """Whether small nodes keep no histograms of sparse features: see `Grower`."""
+    return len(g.place_sums) > 0
+
+
+@kernel
+def has_few_rows(g, at):
+    """Whether a node is small in that sense."""
+    return g.nodes[at, END] - g.nodes[at, START] <= g.team[MOST_REMADE]
 
 
 @kernel

@@ -26,11 +26,11 @@ GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 # that are divided are summed by their parts, and in which histogram; whether the packed sum of
 # those that go left is, too; the number and the size of the parts. Then what the leader remembers:
 # splits so far, free histograms, where a level ends, what noise is drawn by; the step whose sums
-# or cuts all growers are to know, and how many sums. The rest is one per thread: whether it has
-# begun a histogram.
+# or cuts all growers are to know, and how many sums; the most rows of a node that keeps no
+# histograms of sparse features. The rest is one per thread: whether it has begun a histogram.
 TICKET, DONE, LEAVE = 0, 8, 16
 STEP, NODE, SUMMED, OTHER, SUM_SIDE, SUM_SLOT, SUMS_LEFT, N_PARTS, PART_ROWS = range(24, 33)
-N_SPLITS, N_FREE, LEVEL_END, KEY, DUE, N_PENDING = range(33, 39)
+N_SPLITS, N_FREE, LEVEL_END, KEY, DUE, N_PENDING, MOST_REMADE = range(33, 40)
 HAS_SUMMED = 40
 
 # Which of the rows that are divided are summed by their parts.
@@ -85,9 +85,13 @@ class Growing(NamedTuple):
         left; and which codes do.
     team
         What threads tell each other.
-    codes, scratch, scan_rules, scan_gains, scan_ints, orders, cycles
+    node_of, place_sums
+        For sparse features: the node of each row, -1 if it does not count; and what each of them
+        comes to in the two nodes that are searched, where small nodes keep no histograms of them.
+    codes, scratch, scan_rules, scan_gains, scan_ints, counts, orders, cycles
         For each thread: codes of rows; blocks of a histogram, the rules of its node, what is found
-        in it for each of its features, an order of categories; and where its time went.
+        in it for each of its features, the rows of each code of one of them, an order of
+        categories; and where its time went.
     """
 
     packed: NDArray[np.int64]
@@ -111,11 +115,14 @@ class Growing(NamedTuple):
     block_cuts: NDArray[np.int64]
     block_tables: NDArray[np.uint8]
     team: NDArray[np.int64]
+    node_of: NDArray[np.int32]
+    place_sums: NDArray[np.int64]
     codes: NDArray[np.uint64]
     scratch: NDArray[np.int64]
     scan_rules: NDArray[np.float64]
     scan_gains: NDArray[np.float64]
     scan_ints: NDArray[np.int64]
+    counts: NDArray[np.int64]
     orders: NDArray[np.int64]
     cycles: NDArray[np.int64]
 

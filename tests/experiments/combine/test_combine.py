@@ -292,6 +292,12 @@ def test_curve_is_saved_as_table_and_picture(tmp_path):
     picture = (tmp_path / "curve.svg").read_text()
     assert picture.startswith("<svg")
     assert "ndcg@10 by alpha" in picture
+    assert curve.plot().to_svg() == curve._repr_svg_() == picture
+    rule, line = curve.plot().chart().panels[0].marks
+    assert rule.at == curve.mark
+    # Of each pixel the whole range is there.
+    assert max(line.y) == curve.values.max()
+    assert min(line.y) == curve.values.min()
     with pytest.raises(ParameterError, match=r"must be saved as \.csv, \.tsv or \.svg"):
         curve.save(tmp_path / "curve.png")
 

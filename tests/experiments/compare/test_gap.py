@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -106,12 +105,21 @@ def test_outputs_bring_back_the_numbers(gap):
     assert f"{row.gap:+.4f}" in str(gap)
 
 
-def test_the_picture_is_sound_and_has_two_lines_a_candidate_and_metric(gap):
-    root = ElementTree.fromstring(gap.to_svg())
-    paths = [node for node in root.iter() if node.tag.endswith("path")]
-    dashed = [node for node in paths if node.get("stroke-dasharray")]
-    assert len(dashed) == 2
-    assert "a<b" in [node.text for node in root.iter()]
+def test_the_picture_has_the_curves_of_each_candidate_and_metric(gap):
+    chart = gap.plot().chart()
+    assert [panel.title for panel in chart.panels] == list(gap.curves["a<b"])
+    for panel in chart.panels:
+        peak, train, test = panel.marks
+        curve = gap.curves["a<b"][panel.title]
+        assert (train.x, train.y) == (curve.n_trees, curve.train)
+        assert (test.x, test.y, test.name) == (curve.n_trees, curve.test, "a<b")
+        assert peak.at == curve.peak
+    [panel] = gap.plot("map").chart().panels
+    assert panel.title == "map"
+    assert "a&lt;b" in gap.to_svg()
+    assert gap._repr_svg_() == gap.to_svg()
+    with pytest.raises(ParameterError, match="metric must be one of"):
+        gap.plot("mapp")
 
 
 def test_bad_input_is_refused(parts, ranker):
@@ -130,3 +138,4 @@ def test_bad_input_is_refused(parts, ranker):
         generalisation_gap({}, train, test)
     with pytest.raises(DataError, match="with trees"):
         generalisation_gap({"f": feature}, train, test, "map").to_svg()
+    assert generalisation_gap({"f": feature}, train, test, "map")._repr_svg_() is None

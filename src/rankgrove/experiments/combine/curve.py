@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from rankgrove.data.streams import format_and_compression, open_for_writing
 from rankgrove.errors import ParameterError
 from rankgrove.experiments.tables import csv_text
 from rankgrove.metrics.base import Floats
-from rankgrove.pictures.charts import Line, Panel, draw
+from rankgrove.pictures.chart import Axis, Chart, Line, Panel, Rule
+from rankgrove.pictures.display import Picture
+from rankgrove.pictures.palette import DOWN
 
 _COLUMNS, _HEIGHT = 624, 280
 
@@ -52,13 +54,25 @@ class Curve(NamedTuple):
         with open_for_writing(path) as stream:
             stream.write(content.encode())
 
-    def to_svg(self) -> str:
-        """A picture. Of a step function with more steps than pixels, the range in each pixel."""
-        title = f"{self.names[1]} by {self.names[0]}"
+    def plot(self, *, ax: Any = None) -> Picture:
+        """A picture; `ax` are axes of matplotlib to draw into.
+
+        Of a step function with more steps than pixels it has the range in each pixel.
+        """
         x, y = self._points()
-        line = Line(x.tolist(), y.tolist())
-        panel = Panel(title, self.names[0], [line], self.mark, _COLUMNS, _HEIGHT)
-        return draw([panel], label=title)
+        marks: list[Line | Rule] = [Line(x.tolist(), y.tolist())]
+        if self.mark is not None:
+            marks.insert(0, Rule(self.mark, colour=DOWN))
+        title = f"{self.names[1]} by {self.names[0]}"
+        panel = Panel(title, Axis(self.names[0]), marks=marks, width=_COLUMNS, height=_HEIGHT)
+        return Picture(Chart([panel], title)).drawn_into(ax)
+
+    def to_svg(self) -> str:
+        """The picture as SVG text."""
+        return self.plot().to_svg()
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
     def _points(self) -> tuple[Floats, Floats]:
         """The corners of the line to draw, a few for each pixel."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from rankgrove.errors import DataError, ParameterError, check_names, whole_number
 from rankgrove.experiments.checks import check_one_of, check_share, naming
-from rankgrove.experiments.compare import significance, tables
+from rankgrove.experiments.compare import displays, significance, tables
 from rankgrove.experiments.compare.measured import Measured, align
 from rankgrove.experiments.compare.slices import Slicing
 from rankgrove.metrics.base import Floats
@@ -346,6 +346,49 @@ class Comparison:
     def to_dict(self, *, pairs: bool = False, changed: int = 0) -> dict[str, Any]:
         """Plain values for JSON; what is not finite or does not apply is None."""
         return tables.comparison_dict(self, pairs=pairs, changed=changed)
+
+    def plot(
+        self, metric: str | None = None, *, kind: str = "scatter", ax: Any = None
+    ) -> displays.ComparisonDisplay:
+        """A picture of the candidates, query by query.
+
+        Parameters
+        ----------
+        metric
+            One of those that were measured; by default the first.
+        kind
+            "scatter": a point per query, the baseline or the best across, the others up. "change":
+            the differences in order of size: a little on many queries, or much on few?
+            "distribution": the share of queries up to each value of the metric.
+        ax
+            Axes of matplotlib to draw into; of "scatter" and "change" one for each other candidate.
+
+        >>> values = {"map": {"old": [0.2, 0.4, 0.3], "new": [0.5, 0.6, 0.6]}}
+        >>> display = Comparison.from_values(values, baseline="old").plot(kind="change")
+        >>> display.changes[0].differences.round(6).tolist()
+        [0.3, 0.2, 0.3]
+        """
+        return displays.comparison_display(self, metric, kind).drawn_into(ax)
+
+    def plot_slices(
+        self, slicing: str | None = None, metric: str | None = None, *, ax: Any = None
+    ) -> displays.SlicesDisplay:
+        """A picture of the change in each group of queries: who pays for the mean.
+
+        Parameters
+        ----------
+        slicing, metric
+            Which groups, by default all; and the metric, by default the first.
+        ax
+            Two axes of matplotlib to draw into: of the picture and of the numbers beside it.
+        """
+        return displays.slices_display(self, slicing, metric).drawn_into(ax)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().to_svg()
+
+    def _repr_html_(self) -> str:
+        return f"{tables.comparison_html(self)}\n{self.plot().to_svg()}"
 
     def __str__(self) -> str:
         return tables.comparison_text(self)

@@ -8,7 +8,7 @@ learning curve has both after each number of trees.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple
@@ -26,7 +26,9 @@ from rankgrove.metrics.evaluate import DEFAULT_METRICS, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
 from rankgrove.model.base import load
 from rankgrove.model.model import Model, prefix_scores
-from rankgrove.pictures.charts import Line, Panel, draw
+from rankgrove.pictures.chart import Axis, Chart, Line, Panel, Rule
+from rankgrove.pictures.display import Picture
+from rankgrove.pictures.palette import candidate
 
 # A curve has about so many points where nothing else is asked for.
 _POINTS = 50
@@ -139,27 +141,41 @@ class Gap:
             },
         }
 
-    def to_svg(self) -> str:
-        """The learning curves as a picture, a panel a metric: test drawn through, train dashed."""
+    def plot(self, metric: str | None = None, *, ax: Any = None) -> Picture:
+        """The learning curves, one panel per metric: test drawn thick, train thin.
+
+        Parameters
+        ----------
+        metric
+            One of those that were measured; by default all.
+        ax
+            Axes of matplotlib to draw into, one for each panel.
+        """
         if not self.curves:
             raise DataError(
                 "a learning curve must be of a candidate with trees. Got none: give a Model, its "
                 "file or a fitted Ranker."
             )
-        panels = [
-            Panel(
-                metric,
-                "trees",
-                [
-                    Line(curve.n_trees, means, name, colour, dashed)
-                    for colour, (name, curves) in enumerate(self.curves.items())
-                    for curve in [curves[metric]]
-                    for means, dashed in ((curve.train, True), (curve.test, False))
-                ],
-            )
-            for metric in self._metrics()
-        ]
-        return draw(panels, label="Learning curves", note="test drawn through, train dashed")
+        if metric is not None:
+            check_one_of("metric", metric, self._metrics())
+        metrics = self._metrics() if metric is None else [metric]
+        panels = [Panel(name, Axis("trees"), marks=list(self._marks(name))) for name in metrics]
+        note = "thick: test, thin: train; the upright line is where test is best"
+        return Picture(Chart(panels, "Learning curves", note)).drawn_into(ax)
+
+    def _marks(self, metric: str) -> Iterator[Line | Rule]:
+        for number, (name, curves) in enumerate(self.curves.items()):
+            curve, look = curves[metric], candidate(number)
+            yield Rule(curve.peak, colour=look.colour, dash=(2, 4))
+            yield Line(curve.n_trees, curve.train, "", look.colour, look.dash, 1.0)
+            yield Line(curve.n_trees, curve.test, name, look.colour, look.dash, 2.0)
+
+    def to_svg(self) -> str:
+        """The learning curves as a picture."""
+        return self.plot().to_svg()
+
+    def _repr_svg_(self) -> str | None:
+        return self.to_svg() if self.curves else None
 
 
 def generalisation_gap(

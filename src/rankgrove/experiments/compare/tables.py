@@ -17,6 +17,7 @@ from rankgrove.experiments.tables import (
     show_number,
     show_p,
 )
+from rankgrove.pictures import html
 
 if TYPE_CHECKING:
     from rankgrove.experiments.compare.comparison import Comparison, Row
@@ -70,13 +71,27 @@ def legend(comparison: Comparison) -> str:
 
 
 def comparison_text(comparison: Comparison) -> str:
+    return aligned(*_long_rows(comparison), left=(0, 1)) + "\n\n" + legend(comparison)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The table of `comparison_text` for a notebook."""
+    return "\n".join(
+        [
+            html.table(*_long_rows(comparison), left=(0, 1)),
+            html.paragraph(legend(comparison)),
+        ]
+    )
+
+
+def _long_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     header = ["metric", "candidate", *long_header(comparison)]
     rows = [
         ["" if at else metric, row.name, *long_cells(row)]
         for metric in comparison.metrics
         for at, row in enumerate(comparison.summary(metric))
     ]
-    return aligned(header, rows, left=(0, 1)) + "\n\n" + legend(comparison)
+    return header, rows
 
 
 def _wide_rows(

@@ -1,6 +1,9 @@
 // @ts-check
 // What each model rests on: importance of features, and the shape of their effect within a query.
 
+// So many features are listed; the others on demand.
+const LISTED = 10;
+
 /** @type {[string, string][]} */
 const IMPORTANCES = [
   ["permutation", "drop of the metric when shuffled"],
@@ -22,8 +25,7 @@ const knownImportances = (section) => IMPORTANCES.filter(([kind]) =>
 
 /** The candidates that are looked at and have features. */
 function featureCandidates(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  return [...new Set([base, now])].filter((candidate) => section.candidates[candidate]);
+  return store.pair.filter((candidate) => section.candidates[candidate]);
 }
 
 /** The shown features, most important for the newer candidate first. */
@@ -46,7 +48,7 @@ function importanceCell(/** @type {any} */ section, /** @type {number[]} */ cand
     if (typeof value !== "number") return;
     const [from, to] = [Math.min(place(0), place(value)), Math.max(place(0), place(value))];
     const y = 2 + at * 9;
-    chart.append(draw("rect", { class: `f${candidate % 6}`, x: `${from}%`, y, width: `${to - from}%`, height: 7, rx: 1 }));
+    chart.append(draw("rect", { fill: candidateColour(candidate), x: `${from}%`, y, width: `${to - from}%`, height: 7, rx: 1 }));
     const spread = kind === "permutation" ? section.candidates[candidate].permutation.std?.[feature] : null;
     if (spread) chart.append(draw("line", { class: "whisker", x1: `${place(value - spread)}%`, x2: `${place(value + spread)}%`, y1: y + 3.5, y2: y + 3.5 }));
   });
@@ -55,16 +57,16 @@ function importanceCell(/** @type {any} */ section, /** @type {number[]} */ cand
 
 /** The list of features with their bars; a click draws the shape of one. */
 function featureTable(/** @type {Store} */ store, /** @type {any} */ section, /** @type {string} */ kind,
-  /** @type {number} */ chosen, /** @type {(feature: number) => void} */ choose) {
+  /** @type {number} */ chosen, /** @type {(feature: number) => void} */ choose, /** @type {number} */ listed) {
   const candidates = featureCandidates(store, section);
-  const order = orderedFeatures(store, section, kind);
+  const order = orderedFeatures(store, section, kind).slice(0, listed);
   const figures = candidates.flatMap((candidate) =>
     order.map((feature) => importanceOf(section, candidate, kind)?.[feature]).filter((value) => typeof value === "number"));
   const [low, high] = extent([0, ...figures]);
   const place = linear(low, high, low < 0 ? 6 : 1, 92);
   const places = kind === "split" ? 0 : kind === "gain" && high >= 100 ? 0 : 4;
   const rows = order.map((feature) => make("tr", { "data-feature": feature },
-    make("th", { scope: "row" }, make("button", { type: "button", class: "link", "aria-pressed": String(feature === chosen),
+    make("th", { scope: "row" }, make("button", { class: "link", "aria-pressed": String(feature === chosen),
       title: section.names[feature], click: () => choose(feature) }, section.names[feature])),
     importanceCell(section, candidates, feature, kind, place),
     ...candidates.map((candidate) => {
@@ -72,8 +74,7 @@ function featureTable(/** @type {Store} */ store, /** @type {any} */ section, /*
       return make("td", {}, places ? fixed(value, places) : value === null ? NONE : whole(value));
     })));
   return make("table", { class: "slices" },
-    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "feature"), make("th", { scope: "col" }, ""),
-      ...candidates.map((candidate) => make("th", { scope: "col", title: store.names[candidate] }, store.names[candidate])))),
+    tableHead(["feature", `~${kind}`, ...candidates.map((candidate) => store.names[candidate])]),
     make("tbody", {}, ...rows));
 }
 
@@ -101,7 +102,7 @@ function shapeAxis(/** @type {any} */ chart, /** @type {any} */ shape, /** @type
   shape.x.forEach((/** @type {number|null} */ value, /** @type {number} */ place) => {
     if (place % every !== 0) return;
     const text = shape.levels ? shape.levels[place] : shortNumber(value);
-    chart.append(chartText(scale.at(place), bottom + 16, text.length > 12 ? `${text.slice(0, 11)}…` : text, { "text-anchor": "middle" }));
+    chart.append(chartText(scale.at(place), bottom + 16, text.length > 12 ? `${text.slice(0, 11)}…` : text, MIDDLE));
   });
 }
 
@@ -122,22 +123,21 @@ function shapeChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
   const [, most] = extent([1, ...shape.density, shape.missing]);
   const density = (/** @type {number} */ x, /** @type {number} */ count) => {
     const tall = (count / most) * 26;
-    chart.append(draw("rect", { class: "density", x: x - 2.5, y: height - 26 - tall, width: 5, height: tall },
-      draw("title", {}, `${whole(count)} documents`)));
+    chart.append(draw("rect", { class: "density", x: x - 2.5, y: height - 26 - tall, width: 5, height: tall }));
   };
   shape.density.forEach((/** @type {number} */ count, /** @type {number} */ place) => density(scale.at(place), count));
   if (missing) {
     density(72, shape.missing);
-    chart.append(chartText(72, height - 8, "missing", { "text-anchor": "middle" }));
+    chart.append(chartText(72, height - 8, "missing", MIDDLE));
   }
   candidates.forEach((candidate) => {
     /** @type {[number, number][]} */
     const points = shape.y[candidate].map((/** @type {number|null} */ value, /** @type {number} */ place) =>
       [scale.at(place), value === null ? NaN : y(value)]);
     chart.append(draw("path", { class: lineClass(candidate), d: pathOf(points) }));
-    for (const [x, at] of points) if (!Number.isNaN(at)) chart.append(draw("circle", { class: `f${candidate % 6}`, cx: x, cy: at, r: 2.5 }));
+    for (const [x, at] of points) if (!Number.isNaN(at)) chart.append(draw("circle", { fill: candidateColour(candidate), cx: x, cy: at, r: 2.5 }));
     const absent = shape.y_missing[candidate];
-    if (missing && absent !== null) chart.append(draw("circle", { class: `f${candidate % 6}`, cx: 72, cy: y(absent), r: 4 }));
+    if (missing && absent !== null) chart.append(draw("circle", { fill: candidateColour(candidate), cx: 72, cy: y(absent), r: 4 }));
   });
   return chart;
 }
@@ -147,15 +147,14 @@ function shapePanel(/** @type {Store} */ store, /** @type {any} */ section, /** 
   const shape = section.dependence.find((/** @type {any} */ one) => one.feature === feature);
   const title = make("h3", {}, `Effect of ${section.names[feature] ?? "a feature"} within a query`);
   if (!shape) return [title, make("p", { class: "quiet" }, "The scores of these models are no sums over features.")];
-  /** @type {[string, string][]} */
-  const names = featureCandidates(store, section).filter((candidate) => shape.y[candidate])
-    .map((candidate) => [store.names[candidate], lineClass(candidate)]);
-  return [title, makeLegend(names), shapeChart(store, section, shape, width),
+  const known = featureCandidates(store, section).filter((candidate) => shape.y[candidate]);
+  return [title, candidateLegend(store, known), shapeChart(store, section, shape, width),
     make("p", { class: "quiet" }, `By value, less the mean of the query; bars below: how many of ${whole(section.documents)} documents have it.`)];
 }
 
 /** The view of features. */
 function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @type {any} */ section) {
+  let listed = LISTED;
   let [kind] = knownImportances(section)[0] ?? ["permutation"];
   let chosen = orderedFeatures(store, section, kind)[0] ?? -1;
   const importances = makeSelect("by", knownImportances(section), (value) => {
@@ -175,13 +174,15 @@ function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @
   const paintShape = drawForWidth(shape, (width) => shape.replaceChildren(...shapePanel(store, section, chosen, width)));
   const show = () => {
     const focused = document.activeElement?.closest("[data-feature]")?.getAttribute("data-feature");
-    /** @type {[string, string][]} */
-    const names = featureCandidates(store, section).map((candidate) => [store.names[candidate], lineClass(candidate)]);
     const table = featureTable(store, section, kind, chosen, (feature) => {
       chosen = feature;
       show();
-    });
-    list.replaceChildren(makeLegend(names), table, ...(kind === "permutation" ? [note] : []));
+    }, listed);
+    const more = make("button", { class: "link", hidden: listed >= section.shown.length, click: () => {
+      listed = Infinity;
+      show();
+    } }, `show all ${section.shown.length}`);
+    list.replaceChildren(candidateLegend(store, featureCandidates(store, section)), table, more, ...(kind === "permutation" ? [note] : []));
     if (focused) list.querySelector(`[data-feature="${focused}"] button`)?.focus();
     paintShape();
     tools.refresh();

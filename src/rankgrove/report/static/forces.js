@@ -4,15 +4,8 @@
 // A document's arrow stands in the lane of its rank, up and down in lines of their own. Two arrows
 // in one line are LANES rows apart and at most LONGEST rows long, so they never meet.
 
-const FORCE_ROW = 22;
 const LANES = 6;
 const LONGEST = 5.4;
-const LINE_GAP = 10;
-const HEAD = 4;
-const LANES_WIDTH = LANES * 2 * LINE_GAP;
-const DOCUMENT_WIDTH = 210;
-const STAGE_WIDTH = 2 * LANES_WIDTH + DOCUMENT_WIDTH + 24;
-const STAGE_TOP = Math.ceil(LONGEST * FORCE_ROW) + 30;
 // A film takes so many seconds, whatever its number of frames; a document glides in so much.
 const FILM_SECONDS = 14;
 const GLIDE_SECONDS = 0.25;
@@ -28,55 +21,71 @@ function ranksOf(/** @type {number[]} */ scores) {
 /** The largest force of some frames. @param {number[][]} frames */
 const largest = (frames) => frames.reduce((most, row) => row.reduce((m, f) => Math.max(m, Math.abs(f ?? 0)), most), 0) || 1;
 
+/** Sizes of a stage: smaller rows for many documents, narrower lanes in a narrow window. */
+function stageSizes(/** @type {number} */ count, /** @type {number} */ width) {
+  const row = Math.max(14, Math.min(22, Math.floor(640 / count)));
+  const gap = width < 500 ? 8 : 12;
+  const lanes = LANES * 2 * gap;
+  const document_ = Math.max(110, Math.min(340, width - 2 * lanes - 56));
+  const longest = LONGEST * row;
+  return { row, gap, head: gap / 2 - 1.5, lanes, left: lanes + 36, document: document_, width: 2 * lanes + document_ + 56, longest, top: Math.ceil(longest) + 26 };
+}
+
 /** The path of an arrow; what is too short to have a direction is a dash. */
-function arrowPath(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ length) {
+function arrowPath(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ length, /** @type {number} */ widest) {
   const size = Math.abs(length);
   if (size < 1.5) return `M${(x - 1.5).toFixed(1)} ${y.toFixed(1)}h3`;
-  const head = Math.min(HEAD, 1.5 + size / 8);
+  const head = Math.min(widest, 1.5 + size / 8);
   const back = length > 0 ? head : -head;
   return `M${x.toFixed(1)} ${y.toFixed(1)}v${(-length).toFixed(2)}m${-head} ${back.toFixed(1)}l${head} ${(-back).toFixed(1)}l${head} ${back.toFixed(1)}`;
 }
 
-/** One document on the stage: its row and its two arrows. */
-function stageDocument(/** @type {any} */ film, /** @type {number} */ at, /** @type {number} */ most) {
-  const step = labelStep(film.labels[at], most);
-  const left = LANES_WIDTH + 12;
-  const name = film.ids?.[at] ?? `document ${at + 1}`;
-  const rank = chartText(left + 24, 15, "", { "text-anchor": "end" });
+/** One document on the stage: a row in the colour of its label, and its two arrows. */
+function stageDocument(/** @type {any} */ film, /** @type {number} */ at, /** @type {ReturnType<typeof stageSizes>} */ sizes) {
+  const step = labelStep(film.labels[at], Math.max(...film.labels));
+  const name = `${shortNumber(film.labels[at])} · ${film.ids?.[at] ?? `document ${at + 1}`}`;
+  const most = Math.floor(sizes.document / 8);
   const row = draw("g", {},
-    draw("rect", { class: "rowbox", x: left, y: 1, width: DOCUMENT_WIDTH, height: FORCE_ROW - 2, rx: 4 }), rank,
-    draw("rect", { x: left + 32, y: 3, width: 24, height: FORCE_ROW - 6, rx: 4, fill: LABEL_STEPS[step] }),
-    draw("text", { class: "chip-text", x: left + 44, y: 15, "text-anchor": "middle", fill: LABEL_TEXTS[step] }, shortNumber(film.labels[at])),
-    chartText(left + 64, 15, name.length > 20 ? `${name.slice(0, 19)}…` : name, { class: "strong" }, ));
-  return { row, rank, arrows: [draw("path"), draw("path")] };
+    draw("rect", { x: sizes.left, y: 1, width: sizes.document, height: sizes.row - 2, rx: 4, fill: LABEL_STEPS[step] }),
+    draw("text", { x: sizes.left + 8, y: sizes.row / 2 + 4, class: `on${step}` }, name.length > most ? `${name.slice(0, most - 1)}…` : name));
+  return { row, arrows: [draw("path"), draw("path")] };
 }
 
 /** The stage: documents that move and arrows that grow. */
 class Stage {
-  /** @param {any} film @param {string[]} sides  the objectives left and right */
-  constructor(film, sides) {
+  /** @param {any} film @param {string[]} sides  the objectives left and right @param {number} width */
+  constructor(film, sides, width) {
     this.film = film;
     this.sides = sides;
     this.count = film.labels.length;
-    this.most = Math.max(...film.labels);
-    this.documents = film.labels.map((/** @type {number} */ _, /** @type {number} */ at) => stageDocument(film, at, this.most));
+    this.sizes = stageSizes(this.count, width);
+    this.documents = film.labels.map((/** @type {number} */ _, /** @type {number} */ at) => stageDocument(film, at, this.sizes));
     /** @type {Float64Array|null} */
     this.places = null;
     this.lanes = new Float64Array(this.count);
     this.frame = -1;
     this.ranks = new Int32Array(this.count);
-    const height = STAGE_TOP + this.count * FORCE_ROW + Math.ceil(LONGEST * FORCE_ROW) + 8;
-    this.titles = sides.map((name, side) => chartText(side ? STAGE_WIDTH - LANES_WIDTH / 2 : LANES_WIDTH / 2, 14, name, { "text-anchor": "middle", class: "strong" }));
-    this.chart = draw("svg", { class: "chart", width: STAGE_WIDTH, height, viewBox: `0 0 ${STAGE_WIDTH} ${height}`, role: "img" },
-      ...this.titles, draw("g", { transform: `translate(0,${STAGE_TOP})` },
+    const { width: wide, top, row, longest, lanes } = this.sizes;
+    const height = top + this.count * row + Math.ceil(longest) + 8;
+    const titles = sides.map((name, side) => chartText(side ? wide - lanes / 2 : lanes / 2, 14, name, { "text-anchor": "middle", class: "strong" }));
+    this.chart = draw("svg", { class: "chart", width: wide, height, viewBox: `0 0 ${wide} ${height}`, role: "img" },
+      ...titles, draw("g", { transform: `translate(0,${top})` }, ...this.rankNumbers(),
         ...this.documents.map((/** @type {any} */ one) => one.row), ...this.documents.flatMap((/** @type {any} */ one) => one.arrows)));
+  }
+
+  /** The first rank and every fifth one. */
+  rankNumbers() {
+    const ranks = [1, ...Array.from({ length: Math.floor(this.count / 5) }, (_, at) => 5 * (at + 1))];
+    const { left, row } = this.sizes;
+    return ranks.filter((rank) => rank <= this.count)
+      .map((rank) => chartText(left - 6, (rank - 0.5) * row + 4, String(rank), { "text-anchor": "end" }));
   }
 
   /** The pixels that one unit of force takes, left and right. */
   scales(/** @type {{through: boolean, both: boolean}} */ same, /** @type {number} */ frame) {
     const tops = this.sides.map((name) => largest(same.through ? this.film.forces[name] : [this.film.forces[name][frame]]));
     const shared = same.both ? tops.map(() => Math.max(...tops)) : tops;
-    return shared.map((top) => (LONGEST * FORCE_ROW) / top);
+    return shared.map((top) => this.sizes.longest / top);
   }
 
   /** A force between two frames. */
@@ -96,7 +105,7 @@ class Stage {
     const jump = this.places === null || share >= 1;
     this.places ??= new Float64Array(this.count);
     for (let at = 0; at < this.count; at++) {
-      const [place, lane] = [this.ranks[at] * FORCE_ROW, this.ranks[at] % LANES];
+      const [place, lane] = [this.ranks[at] * this.sizes.row, this.ranks[at] % LANES];
       this.places[at] = jump ? place : this.places[at] + (place - this.places[at]) * share;
       this.lanes[at] = jump ? lane : this.lanes[at] + (lane - this.lanes[at]) * share;
       this.documents[at].row.setAttribute("transform", `translate(0,${this.places[at].toFixed(1)})`);
@@ -107,10 +116,11 @@ class Stage {
   /** One arrow in its lane, up and down in lines of their own. */
   placeArrow(/** @type {number} */ at, /** @type {number} */ side, /** @type {number} */ length) {
     const line = this.lanes[at] * 2 + (length < 0 ? 1 : 0) + 0.5;
-    const x = side ? LANES_WIDTH + DOCUMENT_WIDTH + 24 + line * LINE_GAP : LANES_WIDTH - line * LINE_GAP;
-    const y = /** @type {Float64Array} */ (this.places)[at] + FORCE_ROW / 2;
+    const { gap, lanes, width, row, head } = this.sizes;
+    const x = side ? width - lanes + line * gap : lanes - line * gap;
+    const y = /** @type {Float64Array} */ (this.places)[at] + row / 2;
     const arrow = this.documents[at].arrows[side];
-    arrow.setAttribute("d", arrowPath(x, y, length));
+    arrow.setAttribute("d", arrowPath(x, y, length, head));
     const kind = `arrow ${Math.abs(length) < 1.5 ? "none" : tone(length)}`;
     if (arrow.getAttribute("class") !== kind) arrow.setAttribute("class", kind);
     arrow.dataset.length = length.toFixed(3);
@@ -120,7 +130,6 @@ class Stage {
   setRanks(frame) {
     this.frame = frame;
     this.ranks = ranksOf(this.film.scores[frame]);
-    this.documents.forEach((/** @type {any} */ one, /** @type {number} */ at) => (one.rank.textContent = String(this.ranks[at] + 1)));
   }
 }
 
@@ -146,7 +155,7 @@ class Player {
     this.sides = ["", ""];
     this.stageBox = make("div", { class: "forces-stage", tabindex: "0", role: "region", "aria-label": "Stage of forces" });
     this.side = make("div", { class: "stack" });
-    this.play = make("button", { type: "button", "aria-pressed": "false", click: () => this.toggle() }, "play");
+    this.play = make("button", { "aria-pressed": "false", click: () => this.toggle() }, "play");
     this.slider = make("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "Tree", input: () => this.seek(Number(this.slider.value)) });
     this.told = make("output");
     this.facts = make("p", { class: "quiet" });
@@ -155,7 +164,8 @@ class Player {
     view.picture.append(this.pickers,
       make("div", { class: "forces-head" }, this.play, this.slider, this.told, this.facts),
       make("div", { class: "forces-body" }, this.stageBox, this.side));
-    this.choose(0);
+    this.choose(Math.max(0, films.findIndex((film) => film.candidate === store.state.now)));
+    drawForWidth(this.stageBox, () => this.build());
     store.on(["query"], () => this.follow());
   }
 
@@ -211,7 +221,7 @@ class Player {
   /** A new stage for the film and its objectives. */
   build() {
     const film = this.films[this.chosen ?? 0];
-    this.stage = new Stage(film, this.sides);
+    this.stage = new Stage(film, this.sides, this.stageBox.clientWidth);
     this.stage.chart.setAttribute("aria-label",
       `Ranked documents of query ${film.query} with the forces of ${this.sides[0]} at the left and of ${this.sides[1]} at the right`);
     this.stageBox.replaceChildren(this.stage.chart);
@@ -238,7 +248,7 @@ class Player {
     this.slider.setAttribute("aria-valuetext", this.told.textContent);
     this.facts.textContent = `${film.metric} ${fixed(film.values[frame])} · sum of |force| ${shortNumber(sums[0])} left, ${shortNumber(sums[1])} right`;
     const scales = this.stage?.scales(this.same, frame) ?? [1, 1];
-    const units = scales.map((scale) => shortNumber((LONGEST * FORCE_ROW) / scale));
+    const units = scales.map((scale) => shortNumber((this.stage?.sizes.longest ?? 1) / scale));
     this.scaleText.textContent = `An arrow shows where a force pushes and how hard. The longest, ${LONGEST} rows, is ${units[0]} left and ${units[1]} right. ` +
       `Forces at the scores of the trees before.`;
   }

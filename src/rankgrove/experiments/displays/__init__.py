@@ -1,0 +1,1 @@
+"""Pictures of models, rankings and training: computed once, drawn at will."""
