@@ -7,10 +7,12 @@ import shlex
 import pytest
 
 from rankgrove.data.letor import read_letor
+from rankgrove.errors import DataError
 from rankgrove.model.model import Model
 
 FILES = [
-    "best.txt", "model.safetensors", "quickstart.json", "test.txt", "train.txt", "vali.txt",
+    "best.txt", "model.safetensors", "quickstart.json", "report.html", "test.txt", "train.txt",
+    "vali.txt",
 ]  # fmt: skip
 
 
@@ -57,7 +59,9 @@ def test_model_is_the_one_that_validation_says_to_keep(cli_json):
 def test_commands_it_names_give_the_numbers_it_shows(cli, cli_json):
     got = cli_json("quickstart", "--queries", "40", "a quick start")
     commands = [shlex.split(command) for command in got["next"]]
-    assert {command[1] for command in commands} == {"inspect", "evaluate", "explain", "train"}
+    assert {command[1] for command in commands} == {
+        "inspect", "evaluate", "explain", "report", "train",
+    }  # fmt: skip
     for program, *args in commands:
         assert program == "rankgrove"
         assert cli(*args).exit_code == 0
@@ -79,6 +83,24 @@ def test_page_names_files_rankings_and_what_to_run_next(cli, monkeypatch):
         assert text in page
     # But for commands, which are there to be copied.
     assert max(len(line) for line in page.splitlines() if not line.startswith("  rank")) <= 80
+
+
+def test_report_of_the_model_against_the_feature_is_written_and_named(cli, tmp_path):
+    page = cli("quickstart", "--queries", "60").stdout
+    assert "Open this page in a browser: rankgrove-quickstart/report.html" in page
+    report = (tmp_path / "rankgrove-quickstart" / "report.html").read_text()
+    assert report.startswith("<!doctype html>")
+    assert "model" in report.partition("<title>")[2].partition("</title>")[0]
+
+
+def test_too_few_queries_to_compare_have_no_report(cli_json, monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise DataError("too few")
+
+    cli_json("quickstart", "--queries", "20", "quick")
+    monkeypatch.setattr("rankgrove.report.build.make_report", refuse)
+    assert "report" not in cli_json("quickstart", "--queries", "20", "quick")["files"]
+    assert not (tmp_path / "quick" / "report.html").exists()
 
 
 def test_directory_with_other_files_is_left_alone(cli, tmp_path, write):

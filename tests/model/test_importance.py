@@ -137,3 +137,14 @@ def test_the_printed_table_of_many_features_ends():
     model = make_model(names=names, categories={})
     data = Dataset.from_arrays(np.zeros((4, 30)), [0, 1, 2, 0], group=[4])
     assert str(model.permutation_importance(data, repeats=1)).endswith("... and 10 more features")
+
+
+def test_only_features_that_are_asked_for_are_tried():
+    model, data = make_model(), make_dataset()
+    whole = model.permutation_importance(data, repeats=2)
+    some = model.permutation_importance(data, repeats=2, features=[0, model.feature_names[2]])
+    assert some.mean[[0, 2]].tolist() == whole.mean[[0, 2]].tolist()
+    assert np.isnan(np.delete(some.mean, [0, 2])).all()
+    assert "nan" not in str(some)
+    with pytest.raises(ParameterError, match="a feature of features must be one of"):
+        model.permutation_importance(data, features=["none"])

@@ -29,6 +29,7 @@ COMMANDS = {
     "score": "Score documents with a model, in the order of the data.",
     "evaluate": "Measure a model or scores: the mean of each metric over the queries.",
     "compare": "Compare models, files of scores and features on the same queries.",
+    "report": "Show in one page which queries changed, what moved in them, and why.",
     "combine": "Combine rankers: the weights that maximise a metric.",
     "optimality": "Test whether a model is at a local maximum of a metric.",
     "explain": "Show what a model rests on, or why documents stand where they do.",

@@ -14,7 +14,7 @@ from rankgrove.cli.console import count, files_table, heading, make_table, show,
 from rankgrove.cli.explain import feature_use, use_table
 from rankgrove.cli.files import sizes_of, write_text
 from rankgrove.cli.options import Json, argument, option
-from rankgrove.errors import ParameterError
+from rankgrove.errors import DataError, ParameterError
 from rankgrove.training.progress import clock_time
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ def quickstart(
     tell(heading("rankings of test"), _results_table(results, name), "")
     used = feature_use(model)
     tell(heading("what the model rests on"), use_table(used, _FEATURES_SHOWN), "")
+    page = _write_report(parts, feature, model, place / "report.html")
+    if page is not None:
+        files["report"] = str(page)
+        tell(heading("which queries the model ranks better than that feature, and why"))
+        tell(f"Open this page in a browser: {page}", "")
     following = _next_commands(files, parts["test"], feature)
     tell(heading("what to run next"), *(f"  {command}" for command in following))
     if json:
@@ -91,6 +96,7 @@ def quickstart(
 def _next_commands(files: dict[str, str], test: Dataset, feature: int) -> list[str]:
     query = str(test.query_ids[0])
     own = str(Path(files["model"]).with_name("mine.safetensors"))
+    page = str(Path(files["model"]).with_name("mine.html"))
     commands = [
         ["inspect", files["train"]],
         ["inspect", files["model"]],
@@ -98,6 +104,7 @@ def _next_commands(files: dict[str, str], test: Dataset, feature: int) -> list[s
         ["evaluate", files["model"], files["test"]],
         ["evaluate", files["test"], "--column", str(feature + 1)],
         ["evaluate", files["best"], files["test"]],
+        ["report", files["test"], f"column:{feature + 1}", files["model"], "-o", page],
         [
             "train", files["train"], "--valid", files["vali"], "--max-leaves", "15",
             "--early-stopping-rounds", str(_ROUNDS), "-o", own,
@@ -200,6 +207,26 @@ def _measure(test: Dataset, feature: int, model: Model) -> dict[str, Evaluation]
         "best": np.asarray(test.base_scores),
     }
     return {name: evaluate(test, scores) for name, scores in rankings.items()}
+
+
+def _write_report(parts: dict[str, Dataset], feature: int, model: Model, path: Path) -> Path | None:
+    """The page that sets the model against the feature; None for too few queries to compare."""
+    from rankgrove.cli.scores import feature_scores
+    from rankgrove.report.build import Candidate, make_report
+
+    train, test = (replace(parts[name], base_scores=None) for name in ("train", "test"))
+    name = test.feature_names[feature]
+    column = Candidate(feature_scores(test, feature), "column")
+    try:
+        report = make_report(
+            test, {name: column, "model": model}, baseline=name, slices=["length", "relevant"],
+            train=train,
+        )  # fmt: skip
+    except DataError:
+        path.unlink(missing_ok=True)  # (of an earlier quickstart, of more queries)
+        return None
+    report.save(path)
+    return path
 
 
 def _results_table(results: dict[str, Evaluation], feature: str) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from rankgrove._jit import as_input, kernel, run_chunks
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.sparse_features import Features, SparseFeatures, dense_blocks
+from rankgrove.pictures import html, svg
+from rankgrove.pictures.chart import Axis, Bars, Chart, Panel
 
 # More distinct labels than this are measurements rather than grades.
 MAX_GRADES = 32
@@ -137,6 +140,9 @@ class Description:
         plain["constant_features"] = list(self.constant_features)
         plain["per_feature"] = list(plain["per_feature"])
         return plain
+
+    def _repr_html_(self) -> str:
+        return "\n".join(_html_parts(self))
 
     def __str__(self) -> str:
         return "\n".join([*_label_lines(self), "", *_query_lines(self), "", *_value_lines(self)])
@@ -397,12 +403,16 @@ def _query_lines(found: Description) -> Iterator[str]:
     for low, high, count in lengths.histogram:
         bar = "#" * round(40 * count / most)
         yield f"{low:>7} to {high:<7} {count:8}  {bar}".rstrip()
-    for what, count in (
+    for what, count in _odd_queries(found):
+        yield f"queries {what}: {count} ({_percent(count, found.queries)})"
+
+
+def _odd_queries(found: Description) -> list[tuple[str, int]]:
+    return [
         ("without a relevant document", found.queries_without_relevant),
         ("with one document", found.queries_with_one_document),
         ("with all labels equal", found.queries_with_equal_labels),
-    ):
-        yield f"queries {what}: {count} ({_percent(count, found.queries)})"
+    ]
 
 
 def _value_lines(found: Description) -> Iterator[str]:
@@ -417,16 +427,61 @@ def _value_lines(found: Description) -> Iterator[str]:
     )
     if not found.per_feature:
         return
-    width = max(len("feature"), *(len(feature.name) for feature in found.per_feature))
+    rows = [_FEATURE_COLUMNS, *map(_feature_cells, found.per_feature, repeat(found.documents))]
+    width = max(len(row[0]) for row in rows)
     yield ""
-    yield f"{'feature':{width}} {'min':>11} {'mean':>11} {'max':>11} {'zero':>8} {'missing':>8}"
-    for feature in found.per_feature:
-        figures = " ".join(
-            f"{'-' if value is None else format(value, '.5g'):>11}"
-            for value in (feature.min, feature.mean, feature.max)
+    for name, low, mean, high, zeros, missing in rows:
+        # Levels take the room of the three numbers that such a feature does not have.
+        figures = f"{low:>35}" if " levels" in low else f"{low:>11} {mean:>11} {high:>11}"
+        yield f"{name:{width}} {figures} {zeros:>8} {missing:>8}"
+
+
+_FEATURE_COLUMNS = ["feature", "min", "mean", "max", "zero", "missing"]
+
+
+def _feature_cells(feature: FeatureSummary, documents: int) -> list[str]:
+    """The columns of one feature as text."""
+    missing = _percent(feature.missing, documents)
+    if feature.levels is not None:
+        return [feature.name, f"{feature.levels:,} levels", "", "", "-", missing]
+    figures = [
+        "-" if value is None else format(value, ".5g")
+        for value in (feature.min, feature.mean, feature.max)
+    ]
+    return [feature.name, *figures, _percent(feature.zeros, documents), missing]
+
+
+def _html_parts(found: Description) -> Iterator[str]:
+    """What a notebook shows: sizes, odd things, labels and lengths as bars, and the features."""
+    value_lines = [line.partition(": ") for line in _value_lines(found)]
+    facts = [
+        ["documents", f"{found.documents:,}"],
+        ["queries", f"{found.queries:,}"],
+        ["features", f"{found.features:,}"],
+        *([f"queries {what}", f"{count:,} ({_percent(count, found.queries)})"]
+          for what, count in _odd_queries(found)),
+        *([name, text] for name, colon, text in value_lines if colon),
+    ]  # fmt: skip
+    yield html.table((), facts, left=(0, 1))
+    yield svg.draw(_bars_of(found))
+    cells = [_feature_cells(feature, found.documents) for feature in found.per_feature]
+    if cells:
+        yield html.folded(f"{found.features:,} features", html.table(_FEATURE_COLUMNS, cells))
+
+
+def _bars_of(found: Description) -> Chart:
+    """How many documents each label has, and how many queries each length."""
+    lengths = found.lengths.histogram
+    names = [str(low) if low == high else f"{low} to {high}" for low, high, _ in lengths]
+    counts = [("queries by their documents", "queries", names, [n for *_, n in lengths])]
+    if found.grades is not None:
+        labels = [_label_text(label) for label in found.grades]
+        counts.insert(0, ("documents by label", "documents", labels, [*found.grades.values()]))
+    panels = [
+        Panel(
+            title, Axis(what, low=0), Axis(names=names, backwards=True),
+            [Bars(range(len(numbers)), numbers, lying=True)], 260, 16 + 20 * len(names),
         )
-        zeros = _percent(feature.zeros, found.documents)
-        missing = _percent(feature.missing, found.documents)
-        if feature.levels is not None:
-            figures, zeros = f"{feature.levels:,} levels".rjust(35), "-"
-        yield f"{feature.name:{width}} {figures} {zeros:>8} {missing:>8}"
+        for title, what, names, numbers in counts
+    ]  # fmt: skip
+    return Chart(panels, "Labels and lengths of queries")

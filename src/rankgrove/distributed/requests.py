@@ -13,7 +13,7 @@ from rankgrove.errors import ParameterError, refusal, unknown_name, whole_number
 from rankgrove.estimators.base import Estimator
 from rankgrove.model.base import load
 from rankgrove.training.checkpoints import gather_callbacks, load_checkpoint
-from rankgrove.training.progress import Progress
+from rankgrove.training.progress import make_progress
 
 # What `Ranker.fit` takes and workers cannot have, each with the reason.
 _NOT_HERE = {
@@ -93,7 +93,7 @@ class Following:
         return self.run
 
     def __enter__(self) -> Self:
-        self._progress = Progress() if self._verbose else None
+        self._progress = make_progress() if self._verbose else None
         if self._progress is not None:
             self._callbacks.append(self._progress.__enter__())
         return self

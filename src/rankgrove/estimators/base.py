@@ -22,6 +22,7 @@ from rankgrove.errors import DataError, check_names
 from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.model.forces import ForceField
 from rankgrove.model.model import Model
+from rankgrove.pictures import html
 from rankgrove.training.base import BaseModel
 from rankgrove.training.checkpoints import check_can_resume, gather_callbacks
 from rankgrove.training.run import Callback, Run
@@ -93,6 +94,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: the model, or scikit-learn's diagram where there is none yet."""
+        if not hasattr(self, "model_"):
+            diagram: str = super()._repr_html_inner()
+            return diagram
+        return f"{html.preformatted(repr(self))}\n{self.model_._repr_html_()}"
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        # scikit-learn says there whether it shows more than text: `set_config(display=...)`.
+        content: dict[str, Any] = super()._repr_mimebundle_(**options)
+        if "text/html" in content:
+            content["text/html"] = self._repr_html_inner()
+        return content
 
     if TYPE_CHECKING:
         # Parameters are attributes, as scikit-learn has them.

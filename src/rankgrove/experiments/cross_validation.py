@@ -20,11 +20,15 @@ from rankgrove.data.dataset import with_numbers
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, ParameterError, parameter, refusal, word
 from rankgrove.experiments import tables
-from rankgrove.experiments.checks import check_dataset, check_share
+from rankgrove.experiments.checks import check_dataset, check_one_of, check_share
 from rankgrove.experiments.folds import make_folds
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import DEFAULT_METRICS, Evaluation, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
+from rankgrove.pictures import html
+from rankgrove.pictures.chart import Axis, Chart, Panel, Points
+from rankgrove.pictures.display import Picture
+from rankgrove.pictures.palette import CANDIDATES
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +119,37 @@ class CrossValidation:
                 folds = map(_shown, self.fold_means[name][metric])
                 lines.append([name, metric, *means, *counts, *folds])
         return lines
+
+    def plot(self, metric: str | None = None, *, ax: Any = None) -> Picture:
+        """The mean of each fold and of all queries: how far it depends on the fold.
+
+        Parameters
+        ----------
+        metric
+            One of those that were measured; by default the first.
+        ax
+            Axes of matplotlib to draw into.
+        """
+        measured = list(next(iter(self.results.values())))
+        if metric is not None:
+            check_one_of("metric", metric, measured)
+        chosen = measured[0] if metric is None else metric
+        names = list(self.results)
+        folds = [(at, mean) for at, name in enumerate(names)
+                 for mean in self.fold_means[name][chosen]]  # fmt: skip
+        means = [self.results[name][chosen] for name in names]
+        marks = [
+            Points([mean for _, mean in folds], [at for at, _ in folds], "one fold",
+                   CANDIDATES[0], "circle", 3.5, 0.6),
+            Points(means, range(len(names)), "all queries", CANDIDATES[1], "diamond", 5.0),
+        ]  # fmt: skip
+        axes = Axis(chosen, margin=0.05), Axis(names=names, backwards=True)
+        panel = Panel("", *axes, marks, 360, 24 + 28 * len(names))
+        return Picture(Chart([panel], f"{chosen} of each fold")).drawn_into(ax)
+
+    def _repr_html_(self) -> str:
+        header, *rows = self.cells()
+        return f"{html.table(header, rows, left=(0, 1))}\n{self.plot().to_svg()}"
 
     def __str__(self) -> str:
         header, *rows = self.cells()

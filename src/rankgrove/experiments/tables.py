@@ -1,4 +1,4 @@
-"""Tables as text: aligned, Markdown, HTML, LaTeX, CSV; numbers as text; values for JSON."""
+"""Tables as text: aligned, Markdown, LaTeX, CSV; numbers as text; values for JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 Cells = Sequence[str]
@@ -45,30 +44,6 @@ def markdown(header: Cells, rows: Iterable[Cells], left: Iterable[int] = (0,)) -
     leading = set(left)
     sides = ("|:---" if at in leading else "|---:" for at in range(len(header)))
     return "\n".join([text[0], "".join(sides) + "|", *text[1:]])
-
-
-def html(header: Cells, rows: Iterable[Cells], left: Iterable[int] = (0,)) -> str:
-    """A table in HTML; numbers to the right, the columns in `left` to the left.
-
-    >>> print(html(["name"], [["a<b"]]))
-    <table>
-    <tr><th style="text-align: left">name</th></tr>
-    <tr><td style="text-align: left">a&lt;b</td></tr>
-    </table>
-    """
-    leading = set(left)
-
-    def line(cells: Cells, tag: str) -> str:
-        sides = ("left" if at in leading else "right" for at in range(len(cells)))
-        parts = (
-            f'<{tag} style="text-align: {side}">{escape(cell)}</{tag}>'
-            for side, cell in zip(sides, cells, strict=True)
-        )
-        return f"<tr>{''.join(parts)}</tr>"
-
-    return "\n".join(
-        ["<table>", line(header, "th"), *(line(row, "td") for row in rows), "</table>"]
-    )
 
 
 def latex(header: Cells, rows: Iterable[Cells]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset
-from rankgrove.data.documents import Documents
+from rankgrove.data.documents import Documents, feature_numbers
 from rankgrove.data.levels import value_of
 from rankgrove.data.matrix import base_of, features_of
 from rankgrove.data.sparse_features import Features
@@ -35,6 +36,7 @@ from rankgrove.model.files import (
 from rankgrove.model.importance import PermutationImportance, shuffled_drops
 from rankgrove.model.schema import Schema
 from rankgrove.model.scorer import Scorer
+from rankgrove.model.showing import model_html
 
 if TYPE_CHECKING:
     from rankgrove.model.forces import ForceField, ObjectiveLike
@@ -199,6 +201,7 @@ class ScoringModel(ABC):
         metric: str | Metric = "ndcg@10",
         *,
         repeats: int = 5,
+        features: Collection[str | int] | None = None,
         seed: int = 0,
         base_scores: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -216,6 +219,8 @@ class ScoringModel(ABC):
             A name or a metric, as for `evaluate`.
         repeats
             How many shuffles to take the mean over.
+        features
+            Those to try, by name or number; all by default. Others have NaN.
         seed
             Which shuffles.
         base_scores, n_jobs
@@ -229,14 +234,18 @@ class ScoringModel(ABC):
         repeats = whole_number("repeats", repeats, 1)
         seed = whole_number("seed", seed, 0)
         chosen = parse_metric(metric)
-        features, base = self._inputs(data, base_scores)
-        features = np.asarray(features)
+        tried = np.arange(self.n_features)
+        if features is not None:
+            tried = np.unique(feature_numbers("features", features, self.feature_names))
+        inputs, base = self._inputs(data, base_scores)
 
         def measure(shuffled: Features) -> float:
             scores = self._score(shuffled, base, None, n_jobs)
             return measure_dataset(data, scores, chosen, n_jobs=n_jobs)[str(chosen)]
 
-        baseline, drops = shuffled_drops(features, self.used_features(), measure, repeats, seed)
+        used = np.intersect1d(self.used_features(), tried)
+        baseline, drops = shuffled_drops(np.asarray(inputs), used, measure, repeats, seed)
+        drops[np.setdiff1d(np.arange(self.n_features), tried)] = np.nan
         return PermutationImportance(
             chosen, baseline, self.feature_names, drops.mean(axis=1), drops.std(axis=1)
         )
@@ -371,6 +380,9 @@ class ScoringModel(ABC):
         """A count in the notes; 0 where there is none, or something else in its place."""
         number = self.notes.get(name, 0)
         return number if isinstance(number, int) and number >= 0 else 0
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
 
     def _keep_plain_values(self) -> None:
         """Make own copies of parameters, notes and history that a file can hold."""

@@ -31,7 +31,8 @@ class PermutationImportance:
         One per feature.
     mean, std
         One per feature: the drop of the metric when the feature's values are shuffled, its mean
-        and standard deviation over the repeats. Exactly 0 where no tree uses the feature.
+        and standard deviation over the repeats. Exactly 0 where no tree uses the feature, NaN where
+        it was not tried.
     """
 
     metric: Metric
@@ -41,7 +42,8 @@ class PermutationImportance:
     std: NDArray[np.float64]
 
     def __str__(self) -> str:
-        order = np.argsort(-self.mean, kind="stable")[:_SHOWN]
+        tried = np.flatnonzero(~np.isnan(self.mean))
+        order = tried[np.argsort(-self.mean[tried], kind="stable")[:_SHOWN]]
         width = max([len("feature"), *(len(self.feature_names[i]) for i in order)])
         lines = [
             f"{self.metric} {self.baseline:.4f}; its drop when a feature is shuffled:",
@@ -51,8 +53,8 @@ class PermutationImportance:
             lines.append(
                 f"{self.feature_names[i]:<{width}}  {self.mean[i]:7.4f}  {self.std[i]:7.4f}"
             )
-        if len(self.mean) > _SHOWN:
-            lines.append(f"... and {len(self.mean) - _SHOWN} more features")
+        if len(tried) > _SHOWN:
+            lines.append(f"... and {len(tried) - _SHOWN} more features")
         return "\n".join(lines)
 
 

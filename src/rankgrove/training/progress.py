@@ -1,4 +1,7 @@
-"""How training is going, for whoever waits: a bar on a terminal, lines otherwise."""
+"""How training is going, for whoever waits.
+
+A curve that grows in a notebook, a bar on a terminal, lines elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ import time
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankgrove.data.documents import Documents, feature_numbers
+from rankgrove.pictures import svg
+from rankgrove.pictures.curves import history_chart
 
 if TYPE_CHECKING:
     from rankgrove.training.run import Run
 
-# Lines are written after this many seconds at the earliest.
+# What is shown is renewed after this many seconds at the earliest.
 _SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_CURVES = 0.5
+_SECONDS_OF_BAR = 0.1
 _FEATURES_SHOWN = 5
 
 
@@ -26,6 +33,7 @@ class Progress:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._bar = self._stream.isatty()
+        self._wait = _SECONDS_OF_BAR if self._bar else _SECONDS_BETWEEN_LINES
         self._opened = self._start = self._written = 0.0
         self._first = 0
 
@@ -49,11 +57,12 @@ class Progress:
         if self._first == 0:
             # The first step may have waited for compilation: time is counted from it on.
             self._first, self._start = run.n_steps, now
-        wait = 0.1 if self._bar else _SECONDS_BETWEEN_LINES
-        if now - self._written < wait and run.n_steps < run.most_steps:
+        if now - self._written < self._wait and run.n_steps < run.most_steps:
             return
         self._written = now
-        line = self._line(run, now)
+        self._show(run, self._line(run, now))
+
+    def _show(self, run: Run, line: str) -> None:
         self._stream.write("\r\x1b[K" + line if self._bar else line + "\n")
         self._stream.flush()
 
@@ -75,6 +84,49 @@ class Progress:
             each = (now - self._start) / since_first
             words.append(f"{clock_time(each * (total - done))} left")
         return "  ".join(words)
+
+
+class NotebookProgress(Progress):
+    """The same in a notebook: one display with the learning curves so far, which stays.
+
+    Without a validation set it is the line alone. What a notebook cannot draw, as a terminal that
+    is joined to its kernel, has the line too.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._bar, self._wait = False, _SECONDS_BETWEEN_CURVES
+        self._display: Any = None
+        self._last: Run | None = None
+
+    def __exit__(self, *_: object) -> None:
+        if self._last is not None:
+            self._show(self._last, self._line(self._last, time.monotonic()))
+
+    def __call__(self, run: Run) -> None:
+        self._last = run
+        super().__call__(run)
+
+    def _show(self, run: Run, line: str) -> None:
+        from IPython.display import display  # noqa: PLC0415 (there in notebooks only)
+
+        kept = run.validation.best if run.validation.watched else 0
+        chart = history_chart(run.history, kept, line, kept_name="best")
+        content = {"text/plain": line}
+        if chart is not None:
+            content["image/svg+xml"] = svg.draw(chart)
+        if self._display is None:
+            self._display = display(content, raw=True, display_id=True)
+        else:
+            self._display.update(content, raw=True)
+
+
+def make_progress() -> Progress:
+    """What shows progress here: a display in a kernel of IPython, text elsewhere."""
+    # Whoever runs in a kernel has imported IPython: nobody else waits for it.
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return Progress() if getattr(shell, "kernel", None) is None else NotebookProgress()
 
 
 def categories_text(train: Documents, parameters: Any) -> str:

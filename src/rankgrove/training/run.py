@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from rankgrove.training.progress import Progress, categories_text
+from rankgrove.training.progress import categories_text, make_progress
 from rankgrove.training.trainer import Trainer, Unit
 from rankgrove.training.validation import History, Validation
 
@@ -89,7 +89,7 @@ class Run:
         """Take steps until the run is over, a callback says stop, or Ctrl-C."""
         called = list(callbacks)
         try:
-            with Progress() if verbose else nullcontext() as progress:
+            with make_progress() if verbose else nullcontext() as progress:
                 if progress is not None:
                     called.append(progress)
                     progress.say(categories_text(self.trainer.train, self.parameters))

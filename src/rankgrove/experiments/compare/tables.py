@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.experiments.tables import (
     aligned,
     csv_text,
     escape_latex,
-    html,
     latex,
     markdown,
     plain_dict,
@@ -19,13 +17,14 @@ from rankgrove.experiments.tables import (
     show_number,
     show_p,
 )
+from rankgrove.pictures import html
 
 if TYPE_CHECKING:
     from rankgrove.experiments.compare.comparison import Comparison, Row
 
 STAR, PLUS, MINUS = "*", "+", "-"
 _SIGNS = {"best": STAR, "equal": STAR, "better": PLUS, "worse": MINUS}
-_TEST_NAMES = {"t": "paired t-test", "randomisation": "randomisation", "bootstrap": "bootstrap"}
+TEST_NAMES = {"t": "paired t-test", "randomisation": "randomisation", "bootstrap": "bootstrap"}
 
 
 def long_header(comparison: Comparison) -> list[str]:
@@ -51,7 +50,7 @@ def long_cells(row: Row) -> list[str]:
 def legend(comparison: Comparison) -> str:
     """What the marks mean, in one line."""
     method = comparison.method
-    how = [_TEST_NAMES[method.test]]
+    how = [TEST_NAMES[method.test]]
     if method.test != "t":
         how[0] += f" test of {method.rounds:,} rounds"
     how.append("one-tailed" if method.alternative == "greater" else "two-sided")
@@ -77,7 +76,12 @@ def comparison_text(comparison: Comparison) -> str:
 
 def comparison_html(comparison: Comparison) -> str:
     """The table of `comparison_text` for a notebook."""
-    return f"{html(*_long_rows(comparison), left=(0, 1))}\n<p>{escape(legend(comparison))}</p>"
+    return "\n".join(
+        [
+            html.table(*_long_rows(comparison), left=(0, 1)),
+            html.paragraph(legend(comparison)),
+        ]
+    )
 
 
 def _long_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:

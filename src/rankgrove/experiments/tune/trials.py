@@ -22,6 +22,7 @@ from rankgrove.experiments.tune.spaces import Choices, Range, Space, as_drawn, f
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import measure_dataset
+from rankgrove.pictures import html
 from rankgrove.training.run import Run
 from rankgrove.training.trainer import TREES, DivergedError, Unit, unit_of
 
@@ -128,6 +129,9 @@ class TrialTable(Sequence[Trial]):
 
     def __str__(self) -> str:
         return tables.aligned(*self._cells(), left=())
+
+    def _repr_html_(self) -> str:
+        return html.table(*self._cells(), left=())
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         columns = self.to_dict()

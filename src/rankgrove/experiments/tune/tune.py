@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import accumulate
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -42,6 +43,10 @@ from rankgrove.experiments.tune.trials import (
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
+from rankgrove.pictures import html
+from rankgrove.pictures.chart import Axis, Chart, Line, Mark, Panel, Points
+from rankgrove.pictures.display import Picture
+from rankgrove.pictures.palette import AXIS, candidate
 from rankgrove.rules import AUTO, Auto, is_auto
 from rankgrove.training.checkpoints import gather_callbacks
 from rankgrove.training.trainer import EPOCHS, TREES, Unit, unit_of
@@ -96,15 +101,52 @@ class Tuned:
         """
         return make_estimator(self.best_parameters).fit(train, **options)
 
+    def plot(self, *, ax: Any = None) -> Picture:
+        """The value of each trial in its order, and the best so far.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib to draw into.
+        """
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        pruned = [trial for trial in self.trials if trial.state != "complete"]
+        best = list(accumulate((trial.value for trial in complete), max))
+        marks: list[Mark] = [
+            Line([trial.number for trial in complete], best, "best so far", AXIS),
+            *(
+                Points([trial.number for trial in trials], [trial.value for trial in trials],
+                       name, look.colour, look.shape)
+                for name, trials, look in (
+                    ("complete", complete, candidate(0)), ("given up", pruned, candidate(1)),
+                )
+                if trials
+            ),
+        ]  # fmt: skip
+        axes = Axis("trial"), Axis(self.metric, margin=0.05)
+        return Picture(Chart([Panel("", *axes, marks, 420, 220)], "Trials")).drawn_into(ax)
+
+    def _repr_html_(self) -> str:
+        parameters = [[name, _shown(value)] for name, value in self.best_parameters.items()]
+        parts = [
+            html.paragraph(self._headline()),
+            html.table(["parameter", "best"], parameters, left=(0, 1)),
+            self.plot().to_svg(),
+            html.folded("all trials", self.trials._repr_html_()),
+        ]
+        return "\n".join(parts)
+
     def __str__(self) -> str:
+        lines = (f"  {name} = {_shown(value)}" for name, value in self.best_parameters.items())
+        return "\n".join([self._headline(), *lines])
+
+    def _headline(self) -> str:
         best = self.trials.best
         number = unit_of(self.best_parameters["objective"]).count(best.n_trees)
-        lines = [
+        return (
             f"{self.metric} {self.best_value:.4f} with {number} in trial "
-            f"{best.number} of {len(self.trials):,}",
-            *(f"  {name} = {_shown(value)}" for name, value in self.best_parameters.items()),
-        ]
-        return "\n".join(lines)
+            f"{best.number} of {len(self.trials):,}"
+        )
 
 
 def tune(
