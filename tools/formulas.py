@@ -1,7 +1,7 @@
-r"""Formulas of the documents, typeset when they are built: MathML, which browsers draw by themselves.
+r"""Formulas of the documents, typeset when they are built: MathML, which browsers draw.
 
-A page has them as GitHub reads them: `$\lambda_i$` in a line, or a block of code named `math`. This is
-an extension of Python-Markdown; mkdocs.yml names it.
+A page has them as GitHub reads them: `$\lambda_i$` in a line, or a block of code named `math`. This
+is an extension of Python-Markdown; mkdocs.yml names it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ def to_mathml(formula: str, *, block: bool = False) -> str:
     >>> to_mathml("x^2").endswith("</math>")
     True
     """
-    return str(convert(formula, display="block" if block else "inline"))
+    content = str(convert(formula, display="block" if block else "inline"))
+    # What the converter does not know it passes on as it is.
+    if formula.count("{") != formula.count("}") or "\\" in content:
+        raise ValueError(f"a formula must be LaTeX that can be typeset. Got {formula!r}.")
+    return content
 
 
 class _Blocks(Preprocessor):

@@ -218,6 +218,8 @@ def tune(
     callbacks
         Each is called after every trial with the `Trial`; tuning stops if one returns True.
 
+    Notes
+    -----
     Ctrl-C ends tuning: the trial under way is dropped and those before are returned, with
     `interrupted` set; if there is none, KeyboardInterrupt goes on to the caller.
 
