@@ -11,6 +11,9 @@ from benchmarks.common import table
 from benchmarks.differences import MEAN, SIGNIFICANT, Difference, Floats, differences_of_sets
 from benchmarks.runner import PATIENCE, Runner
 from benchmarks.study import Outcome, Study, Variant, measured_by, other_seeds
+from rankgrove.pictures.chart import Axis, Chart, Mark, Panel, Points, Rule, Segments
+from rankgrove.pictures.palette import candidate
+from rankgrove.pictures.svg import draw
 
 NEWTON = "newton"
 OTHER_LEAVES = ("newton_cross_leaf", "mean")
@@ -171,60 +174,8 @@ def leaves_page(studies: Mapping[str, Study], runner: Runner, command: str) -> s
     )
 
 
-class Chart:
-    """Differences with their intervals, one line a data set, in the place of one objective."""
-
-    width, label, line = 250.0, 105.0, 26.0
-
-    def __init__(self, left: float, top: float, reach: float, step: float) -> None:
-        self.left, self.top, self.reach, self.step = left, top, reach, step
-
-    def at(self, value: float) -> float:
-        return self.left + self.label + self.width * (value + self.reach) / (2 * self.reach)
-
-    def draw(self, title: str, found: Mapping[str, Mapping[str, Difference]]) -> list[str]:
-        names = list(found[OTHER_LEAVES[0]])
-        bottom = self.top + self.line * len(names)
-        lines = [
-            f'<text x="{self.at(0):.1f}" y="{self.top - 8:.1f}" text-anchor="middle" '
-            f'font-weight="bold">{title}</text>'
-        ]
-        most = int(self.reach / self.step + 1e-9)
-        for number in range(-most, most + 1):
-            x, colour = self.at(number * self.step), "#ddd" if number else "#444"
-            text = f"{number * self.step:+.3g}" if number else "0"
-            lines.append(
-                f'<path d="M{x:.1f} {self.top:.1f}V{bottom:.1f}" stroke="{colour}"/>'
-                f'<text x="{x:.1f}" y="{bottom + 15:.1f}" text-anchor="middle">{text}</text>'
-            )
-        for row, name in enumerate(names):
-            y = self.top + self.line * (row + 0.5)
-            weight = ' font-weight="bold"' if name == MEAN else ""
-            lines.append(
-                f'<text x="{self.left + self.label - 8:.1f}" y="{y + 4:.1f}" text-anchor="end"'
-                f"{weight}>{name}</text>"
-            )
-            for leaf, shift in zip(OTHER_LEAVES, (-5.0, 5.0), strict=True):
-                by = found[leaf][name]
-                lines.append(_mark(leaf, self.at(by.mean), y + shift, self.at(by.low),
-                                   self.at(by.high)))  # fmt: skip
-        return lines
-
-
-def _mark(leaf: str, x: float, y: float, low: float, high: float) -> str:
-    """A point with its interval; a circle or a square, so that colour alone tells nothing."""
-    first = leaf == OTHER_LEAVES[0]
-    colour = "#2e7d32" if first else "#c2571a"
-    shape = (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-        if first
-        else f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" fill="{colour}"/>'
-    )
-    return f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" stroke="{colour}" stroke-width="2"/>{shape}'
-
-
-def draw_leaves(effects: Effects) -> str:
-    """The differences to `newton` by objective and data set, as SVG on a ground of its own."""
+def leaves_chart(effects: Effects) -> Chart:
+    """The differences to `newton`, a panel per objective and a row per data set."""
     ends = [
         abs(end)
         for found in effects.values()
@@ -233,28 +184,23 @@ def draw_leaves(effects: Effects) -> str:
         for end in (by.low, by.high)
     ]
     reach = 1.05 * max(*ends, 1e-4)
-    step = next(
-        digit * 10.0**power
-        for power in range(-5, 2)
-        for digit in (1, 2, 5)
-        if 4 * digit * 10.0**power >= reach
-    )
-    n_names = len(effects[ALL][OTHER_LEAVES[0]])
-    high = Chart.line * n_names + 58
-    n_lines = -(-len(effects) // 2)
-    height = 70 + high * n_lines
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 {height:.0f}" '
-        'font-family="sans-serif" font-size="12" role="img" aria-label="Differences in NDCG@10 '
-        'of two values of leaf to newton, by objective and data set">',
-        f'<rect width="780" height="{height:.0f}" fill="#fff"/>',
-        f'<g fill="#222"><text x="20" y="24">NDCG@10 less that of leaf={NEWTON}, with 95 % '
-        "intervals; right of 0 is better</text>",
-    ]
-    for place, leaf in enumerate(OTHER_LEAVES):
-        x = 500 + 160 * place
-        lines += [_mark(leaf, x, 20, x - 12, x + 12), f'<text x="{x + 18}" y="24">{leaf}</text>']
-    for place, (title, found) in enumerate(effects.items()):
-        chart = Chart(15 + 380 * (place % 2), 68 + high * (place // 2), reach, step)
-        lines += chart.draw(title, found)
-    return "\n".join([*lines, "</g>", "</svg>", ""])
+    panels = []
+    for title, found in effects.items():
+        names = list(found[OTHER_LEAVES[0]])
+        marks: list[Mark] = [Rule(0.0, dash=())]
+        for number, leaf in enumerate(OTHER_LEAVES):
+            look, by = candidate(number), list(found[leaf].values())
+            y = [row + (0.2 if number else -0.2) for row in range(len(names))]
+            low, high = [one.low for one in by], [one.high for one in by]
+            marks.append(Segments(low, y, high, y, "", look.colour, (), 2.0))
+            marks.append(Points([one.mean for one in by], y, leaf, look.colour, look.shape, 4.0))
+        down = Axis(names=names, backwards=True)
+        panels.append(Panel(title, Axis("", -reach, reach), down, marks, 250, 26 * len(names)))
+    label = "Differences in NDCG@10 of two values of leaf to newton, by objective and data set"
+    note = f"NDCG@10 less that of leaf={NEWTON}, with 95 % intervals; right of 0 is better"
+    return Chart(panels, label, note, columns=2)
+
+
+def draw_leaves(effects: Effects) -> str:
+    """The picture as SVG."""
+    return draw(leaves_chart(effects))

@@ -41,8 +41,10 @@ from benchmarks.neural_losses import (  # noqa: E402
     memory_section,
     our_loss,
 )
-from benchmarks.scale import Panel, Times  # noqa: E402
+from benchmarks.scale import Times, growth_panel  # noqa: E402
 from rankgrove.neural import RankingLoss  # noqa: E402
+from rankgrove.pictures.chart import Chart  # noqa: E402
+from rankgrove.pictures.svg import draw  # noqa: E402
 
 COMMAND = "python -m benchmarks.neural"
 PACKAGES = ("numpy", "numba", "torch")
@@ -200,34 +202,25 @@ def forms_section(times: Mapping[int, Times]) -> str:
 
 def draw_picture(times: Mapping[int, Times], memory: Mapping[int, Times]) -> str:
     """Seconds a query and peak memory against documents a query, as SVG."""
-    colours = {PAIRS: "#c2571a", GRAPH: "#1f5fa8", FACTORED: "#2e7d32"}
-    of_memory = {"padded loss": "#7b3fa0", "our loss": "#2e7d32"}
-    kept = {"padded loss": f"padded, {RANKNET}", "our loss": f"ours, {RANKNET}"}
-    whole = {size: now for size, now in times.items() if colours.keys() <= now.keys()}
+    forms = (FACTORED, PAIRS, GRAPH)
+    kept = {"our loss": f"ours, {RANKNET}", "padded loss": f"padded, {RANKNET}"}
+    whole = {
+        size: {name: now[name] for name in forms}
+        for size, now in times.items()
+        if set(forms) <= now.keys()
+    }
     chosen = {
-        size: {name: max(now[kept[name]], 0.01) for name in of_memory}
+        size: {name: max(now[own], 0.01) for name, own in kept.items()}
         for size, now in memory.items()
     }
-    panels = (
-        (Panel(70, 70, "documents a query: seconds a query", whole), colours),
-        (Panel(460, 70, "documents a query: megabytes of the loss", chosen), of_memory),
-    )
-    lines = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 350" font-family="sans-serif" '
-        'font-size="12" role="img" aria-label="Seconds a query and megabytes of the loss by '
-        'documents a query">',
-        '<rect width="800" height="350" fill="#fff"/>',
-        '<text x="20" y="24">RankNet by pairs and by one force a document; all axes are '
-        "logarithmic</text>",
+    names = [*forms, *kept]
+    panels = [
+        growth_panel("seconds a query", "documents a query", whole, names),
+        growth_panel("megabytes of the loss", "documents a query", chosen, names),
     ]
-    for panel, own in panels:
-        x = panel.left
-        for name, colour in own.items():
-            lines.append(f'<circle cx="{x:.1f}" cy="46" r="4" fill="{colour}"/>')
-            lines.append(f'<text x="{x + 9:.1f}" y="50">{name}</text>')
-            x += 28 + 6.2 * len(name)
-        lines += panel.draw(own)
-    return "\n".join([*lines, "</svg>", ""])
+    label = "Seconds a query and megabytes of the loss by documents a query"
+    note = "RankNet by pairs and by one force a document; all axes are logarithmic"
+    return draw(Chart(panels, label, note))
 
 
 def main() -> None:

@@ -32,6 +32,9 @@ from benchmarks.peers import (  # noqa: E402
 from rankgrove.boosting.loop import Boosting  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402
 from rankgrove.data.synthetic import make_web_search  # noqa: E402
+from rankgrove.pictures.chart import Axis, Chart, Line, Panel, Points  # noqa: E402
+from rankgrove.pictures.palette import candidate  # noqa: E402
+from rankgrove.pictures.svg import draw  # noqa: E402
 from rankgrove.trees.ensemble import Tree  # noqa: E402
 
 COMMAND = "python -m benchmarks.scale"
@@ -167,74 +170,32 @@ def measure_quantisation(large: Dataset, held_out: Dataset, n_sets: int) -> str:
     )
 
 
-def _dot(x: float, y: float, colour: str) -> str:
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-
-
-class Panel:
-    """One pair of logarithmic axes of the picture."""
-
-    width, height = 300.0, 220.0
-
-    def __init__(self, left: float, top: float, what: str, times: Mapping[int, Times]) -> None:
-        self.left, self.top, self.what, self.times = left, top, what, times
-        seconds = [value for now in times.values() for value in now.values()]
-        self.xs = math.log(min(times)), math.log(max(times))
-        low, high = math.log10(min(seconds)), math.log10(max(seconds))
-        self.ys = math.floor(low * 2) / 2, math.ceil(high * 2) / 2
-
-    def at(self, size: float, seconds: float) -> tuple[float, float]:
-        across = (math.log(size) - self.xs[0]) / (self.xs[1] - self.xs[0])
-        up = (math.log10(seconds) - self.ys[0]) / (self.ys[1] - self.ys[0])
-        return self.left + across * self.width, self.top + (1 - up) * self.height
-
-    def draw(self, colours: Mapping[str, str]) -> list[str]:
-        left, top, bottom = self.left, self.top, self.top + self.height
-        lines = [
-            f'<path d="M{left:.1f} {top:.1f}V{bottom:.1f}H{left + self.width:.1f}" fill="none" '
-            f'stroke="#444"/>',
-            f'<text x="{left + self.width / 2:.1f}" y="{bottom + 38:.1f}" text-anchor="middle">'
-            f"{self.what}</text>",
-        ]
-        for step in range(round((self.ys[1] - self.ys[0]) * 2) + 1):
-            seconds = float(f"{10 ** (self.ys[0] + step / 2):.2g}")
-            _, y = self.at(min(self.times), seconds)
-            lines.append(
-                f'<path d="M{left:.1f} {y:.1f}h{self.width:.1f}" stroke="#ddd"/>'
-                f'<text x="{left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{seconds:,g}</text>'
-            )
-        for size in self.times:
-            x, _ = self.at(size, 10 ** self.ys[0])
-            lines.append(
-                f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{size:,}</text>'
-            )
-        for name, colour in colours.items():
-            points = [self.at(size, now[name]) for size, now in self.times.items()]
-            path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-            lines.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            lines += [_dot(x, y, colour) for x, y in points]
-        return lines
+def growth_panel(title: str, what: str, times: Mapping[int, Times], looks: Sequence[str]) -> Panel:
+    """Seconds, or whatever else, by size; both axes are logarithmic, and `looks` are the names."""
+    known = [math.log10(value) for now in times.values() for value in now.values()]
+    low, high = math.floor(2 * min(known)) / 2, math.ceil(2 * max(known)) / 2
+    steps = [low + step / 2 for step in range(round(2 * (high - low)) + 1)]
+    sizes = [(math.log10(size), f"{size:,}") for size in times]
+    marks: list[Line | Points] = []
+    for name in next(iter(times.values())):
+        look = candidate(looks.index(name))
+        x, y = [size for size, _ in sizes], [math.log10(now[name]) for now in times.values()]
+        marks.append(Line(x, y, name, look.colour, look.dash, 2.0))
+        marks.append(Points(x, y, "", look.colour, look.shape, 4.0))
+    across = Axis(what, ticks=sizes, margin=0.03)
+    up = Axis("", low, high, ticks=[(step, f"{float(f'{10**step:.2g}'):,g}") for step in steps])
+    return Panel(title, across, up, marks, 300)
 
 
 def draw_picture(by_rows: Mapping[int, Times], by_features: Mapping[int, Times]) -> str:
     """Seconds a tree against rows and against features, as SVG."""
-    colours = {"rankgrove": "#2e7d32", "lightgbm": "#c2571a"}
+    tools = list(next(iter(by_rows.values())))
     panels = [
-        Panel(70, 50, f"documents, {N_FEATURES} features", by_rows),
-        Panel(450, 50, f"features, {ROWS_OF_FEATURES:,} documents", by_features),
+        growth_panel("", f"documents, {N_FEATURES} features", by_rows, tools),
+        growth_panel("", f"features, {ROWS_OF_FEATURES:,} documents", by_features, tools),
     ]
-    lines = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 330" font-family="sans-serif" '
-        'font-size="12" role="img" aria-label="Seconds a tree by documents and by features">',
-        '<rect width="780" height="330" fill="#fff"/>',
-        '<text x="20" y="24">Seconds a tree of 63 leaves, both axes logarithmic</text>',
-    ]
-    for place, (name, colour) in enumerate(colours.items()):
-        x = 560 + 110 * place
-        lines += [_dot(x, 20, colour), f'<text x="{x + 9}" y="24">{name}</text>']
-    for panel in panels:
-        lines += panel.draw(colours)
-    return "\n".join([*lines, "</svg>", ""])
+    note = "Seconds a tree of 63 leaves, both axes logarithmic"
+    return draw(Chart(panels, "Seconds a tree by documents and by features", note))
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from benchmarks.leaves import (
     draw_leaves,
     effects_of,
     leaf_answer,
+    leaves_chart,
     leaves_page,
     study_leaves,
 )
@@ -29,6 +30,7 @@ from benchmarks.runner import Runner
 from benchmarks.study import Fitted, Store, is_default
 
 from rankgrove.estimators.ranker import Ranker
+from rankgrove.pictures.chart import Points
 
 FOLDS = {"one": 2, "two": 2}
 
@@ -107,20 +109,16 @@ def test_the_page_of_leaves_counts_trees_and_models_that_were_not_stopped():
     assert "`mean` keeps 480 trees in the mean (median 480), and 100 % of its models" in page
 
 
-def test_the_picture_has_a_mark_for_each_difference_inside_its_frame():
+def test_the_picture_has_a_mark_for_each_difference():
     effects = effects_of(study_leaves(runner_of({("leaf", "mean"): -0.05})))
-    root = ET.fromstring(draw_leaves(effects))
-    name = "{http://www.w3.org/2000/svg}"
-    n_marks = len(effects) * (len(FOLDS) + 1)
-    circles = list(root.iter(f"{name}circle"))
-    squares = [mark for mark in root.iter(f"{name}rect") if mark.get("width") == "7"]
-    # One of each is the legend's.
-    assert len(circles) == len(squares) == n_marks + 1
-    _, _, width, height = map(float, root.get("viewBox").split())
-    for mark in root.iter(f"{name}circle"):
-        assert 0 < float(mark.get("cx")) < width
-        assert 0 < float(mark.get("cy")) < height
-    assert {text.text for text in root.iter(f"{name}text")} >= {*effects, *OTHER_LEAVES, MEAN}
+    chart = leaves_chart(effects)
+    for (title, found), panel in zip(effects.items(), chart.panels, strict=True):
+        assert panel.title == title
+        points = {mark.name: mark.x for mark in panel.marks if isinstance(mark, Points)}
+        assert points == {leaf: [by.mean for by in found[leaf].values()] for leaf in OTHER_LEAVES}
+        assert panel.y.names == [*found["mean"]]
+    names = {text.text for text in ET.fromstring(draw_leaves(effects)).iter()}
+    assert names >= {*effects, *OTHER_LEAVES, MEAN}
 
 
 @pytest.mark.parametrize(("gain", "side"), [(-0.05, "worse"), (0.05, "better")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -56,6 +57,11 @@ def test_every_kind_is_drawn(cli, files, kind):
 
 def test_every_kind_has_a_call_and_a_function():
     assert set(KINDS) == set(CALLS) == set(DRAWN)
+
+
+def test_every_kind_is_in_the_page_of_commands():
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert all(f"`{kind}`" in page for kind in KINDS)
 
 
 def test_the_picture_is_that_of_the_python_call(cli, files):

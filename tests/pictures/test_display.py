@@ -54,6 +54,15 @@ def test_one_panel_takes_one_axes_and_limits_are_those_of_the_svg(axes):
     assert (display.ax_.get_xlim(), display.ax_.get_ylim()) == panel.limits()
 
 
+def test_axes_in_a_part_of_a_figure_tell_the_whole_figure():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.subfigures(1, 2)[1].subplots()
+    panel = Panel("t", marks=[Line([0, 4], [1, 3], "a")])
+    assert Picture(Chart([panel], "l")).plot(axes).figure_ is figure
+
+
 def test_the_wrong_number_of_axes_is_refused(axes):
     with pytest.raises(ParameterError, match="ax must be one for each panel, 4"):
         Picture(every_mark()).plot(axes[0, 0])

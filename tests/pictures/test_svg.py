@@ -143,6 +143,15 @@ def test_a_picture_says_what_it_is_and_has_nothing_from_elsewhere():
     assert "nan" not in picture
 
 
+def test_any_text_comes_back_whole_but_what_no_xml_may_hold():
+    given = ["</svg><script>", "\"'&", "שלום", "日本語 🙂", "a\x00b\x1b\ud800", "x" * 10_000]
+    picture = draw(Chart([Panel(marks=[Text(0, 0, text) for text in given])], given[4]))
+    shown = texts(picture)
+    assert all(text in shown for text in (*given[:4], given[5]))
+    assert "a\ufffdb\ufffd\ufffd" in shown
+    assert not parts(picture, "script")
+
+
 def test_rules_of_one_picture_reach_no_other():
     pictures = [draw(chart_of(Line([0, 1], [0, 1], colour=colour))) for colour in (UP, DOWN)]
     scopes = []

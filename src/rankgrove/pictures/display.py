@@ -59,13 +59,12 @@ class Display(ABC):
             Axes to draw into, one for each panel; by default those of a new figure.
         """
         chart = self.chart()
-        if ax is None:
-            _, axes = matplotlib_.new_figure(chart, managed=True)
-            drawn = matplotlib_.draw(chart, axes, own_figure=True)
-        else:
-            drawn = matplotlib_.draw(chart, ax)
+        drawn = (
+            matplotlib_.draw_figure(chart, managed=True) if ax is None
+            else matplotlib_.draw(chart, ax)
+        )  # fmt: skip
         self.ax_ = drawn[0] if len(drawn) == 1 else drawn
-        self.figure_ = drawn[0].get_figure(root=True)  # type: ignore[assignment]
+        self.figure_ = matplotlib_.figure_of(drawn[0])
         return self
 
     def drawn_into(self, ax: Axes | Sequence[Axes] | None) -> Self:
@@ -96,8 +95,7 @@ def content_of(chart: Chart, path: str | os.PathLike[str]) -> bytes:
     suffix = check_format(path)
     if suffix not in BY_MATPLOTLIB:
         return svg.draw(chart).encode()
-    figure, axes = matplotlib_.new_figure(chart, managed=False)
-    matplotlib_.draw(chart, axes, own_figure=True)
+    figure = matplotlib_.figure_of(matplotlib_.draw_figure(chart, managed=False)[0])
     stream = io.BytesIO()
     dated = {"CreationDate": None} if suffix == ".pdf" else {}
     figure.savefig(stream, format=suffix[1:], metadata=dated)

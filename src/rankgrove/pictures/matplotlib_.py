@@ -22,6 +22,7 @@ from rankgrove.pictures.chart import (
     Segments,
     Text,
 )  # fmt: skip
+from rankgrove.pictures.layout import EDGE, FONT_SIZE, Grid, text_width, wrapped
 from rankgrove.pictures.palette import AXIS, GRID
 
 if TYPE_CHECKING:
@@ -29,18 +30,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DOTS_PER_INCH = 100
+_POINTS_PER_PIXEL = 72 / _DOTS_PER_INCH
 _MARKERS = {
     "circle": "o", "square": "s", "triangle": "^", "down": "v", "diamond": "D", "cross": "P",
 }  # fmt: skip
 _ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 
 
-def new_figure(chart: Chart, *, managed: bool) -> tuple[Figure, list[Axes]]:
-    """A figure with axes for each panel; a managed one is shown by notebooks and windows."""
+def draw_figure(chart: Chart, *, managed: bool) -> list[Axes]:
+    """Draw a figure of its own; a managed one is shown by notebooks and windows."""
     make: Callable[..., Figure]
     try:
+        import matplotlib as mpl  # noqa: PLC0415 (an extra)
+
         if managed:
-            from matplotlib import pyplot  # noqa: PLC0415 (an extra)
+            from matplotlib import pyplot  # noqa: PLC0415
 
             make = pyplot.figure
         else:
@@ -49,14 +53,23 @@ def new_figure(chart: Chart, *, managed: bool) -> tuple[Figure, list[Axes]]:
             make = figure.Figure
     except ImportError:
         raise need_extra("matplotlib", "plot", "plot") from None
-    columns = min(chart.columns, len(chart.panels))
-    rows = math.ceil(len(chart.panels) / columns)
-    widest = max(panel.width for panel in chart.panels) + 90
-    highest = max(panel.height for panel in chart.panels) + 80
-    lines = bool(chart.note) + math.ceil(len(chart.entries()) / _columns(chart))
-    size = columns * widest / _DOTS_PER_INCH, (rows * highest + 22 * lines) / _DOTS_PER_INCH
-    made = make(figsize=size, dpi=_DOTS_PER_INCH, layout="constrained")
-    return made, [made.add_subplot(rows, columns, at + 1) for at in range(len(chart.panels))]
+    grid = Grid.of(chart)
+    width = sum(grid.widths)
+    lines = math.ceil(len(chart.entries()) / _beside(chart, width))
+    height = sum(grid.heights) + 20 * (lines + len(wrapped(chart.note, width)))
+    with mpl.rc_context({"font.size": _POINTS_PER_PIXEL * FONT_SIZE}):
+        made = make(
+            figsize=(width / _DOTS_PER_INCH, height / _DOTS_PER_INCH), dpi=_DOTS_PER_INCH,
+            layout="constrained",
+        )  # fmt: skip
+        places = made.add_gridspec(
+            len(grid.heights), grid.columns,
+            width_ratios=[w - room for w, room in zip(grid.widths, grid.rooms, strict=True)],
+            height_ratios=grid.heights,
+        )  # fmt: skip
+        axes = [made.add_subplot(places[divmod(at, grid.columns)])
+                for at in range(len(chart.panels))]  # fmt: skip
+        return draw(chart, axes, own_figure=True)
 
 
 def draw(chart: Chart, ax: Axes | Sequence[Axes], *, own_figure: bool = False) -> list[Axes]:
@@ -70,19 +83,30 @@ def draw(chart: Chart, ax: Axes | Sequence[Axes], *, own_figure: bool = False) -
         drawn, names = one.get_legend_handles_labels()
         handles = dict(zip(names, drawn, strict=True)) | handles
     entries = {name: handles[name] for name in chart.entries() if name in handles}
-    if entries or chart.note:
-        place = {"loc": "outside upper left", "ncols": _columns(chart)} if own_figure else {}
-        legend = axes[0].get_figure().legend if own_figure else axes[0].legend
-        legend(entries.values(), entries, title=chart.note or None, fontsize="small",
-               title_fontsize="small", alignment="left", **place)  # fmt: skip
+    if not entries and not chart.note:
+        return axes
+    width = sum(Grid.of(chart).widths)
+    title = "\n".join(wrapped(chart.note, width)) or None
+    look = {"title": title, "fontsize": "medium", "title_fontsize": "medium", "alignment": "left"}
+    if own_figure:
+        place = {"loc": "outside upper left", "ncols": _beside(chart, width), "frameon": False}
+        legend: Any = figure_of(axes[0]).legend
+        legend(entries.values(), entries, **place, **look)
+    else:
+        axes[0].legend(entries.values(), entries, **look)
     return axes
 
 
-def _columns(chart: Chart) -> int:
+def figure_of(ax: Any) -> Figure:
+    """The whole figure that axes stand in, also those of a part of a figure."""
+    figure: Figure = ax.figure.figure
+    return figure
+
+
+def _beside(chart: Chart, width: float) -> int:
     """How many names stand beside each other in a legend above the panels."""
-    longest = max([len(chart.note) / 2, *map(len, chart.entries())])
-    width = sum(panel.width + 90 for panel in chart.panels[: chart.columns])
-    return max(1, int(width / (7 * longest + 50)))
+    longest = max([1.0, *map(text_width, chart.entries())])
+    return max(1, int((width - EDGE) / (longest + 60)))
 
 
 def _panel(panel: Panel, ax: Axes) -> None:
@@ -132,7 +156,8 @@ def _mark(mark: Mark, ax: Axes, label: str | None) -> None:
                     linewidth=mark.width, label=label)  # fmt: skip
         case Points():
             ax.scatter(mark.x, mark.y, s=(1.5 * mark.size) ** 2, c=colour, alpha=mark.opacity,
-                       marker=_MARKERS[mark.shape], linewidths=0, label=label)  # fmt: skip
+                       marker=_MARKERS[mark.shape], linewidths=0, clip_on=False,
+                       label=label)  # fmt: skip
         case Bars():
             _bars(mark, ax, label)
         case Band():
@@ -187,10 +212,10 @@ def _text(mark: Text, ax: Axes) -> None:
     if mark.chip is not None:
         box = {"boxstyle": "round,pad=0.25", "facecolor": mark.chip.light, "linewidth": 0.5,
                "edgecolor": AXIS.light}  # fmt: skip
-    right, down = mark.shift
+    shift = _POINTS_PER_PIXEL * mark.shift[0], -_POINTS_PER_PIXEL * mark.shift[1]
     [text] = _plain([mark.text])
     ax.annotate(
-        text, (mark.x, mark.y), xytext=(0.72 * right, -0.72 * down), textcoords="offset points",
-        ha=_ALIGNMENT[mark.anchor], va="center", color=mark.colour.light,
-        fontsize=0.72 * mark.size, fontweight="bold" if mark.bold else "normal", bbox=box,
+        text, (mark.x, mark.y), xytext=shift, textcoords="offset points", va="center",
+        ha=_ALIGNMENT[mark.anchor], fontsize=_POINTS_PER_PIXEL * mark.size,
+        fontweight="bold" if mark.bold else "normal", color=mark.colour.light, bbox=box,
     )  # fmt: skip

@@ -81,6 +81,16 @@ def label_colours(number: int) -> tuple[Colour, ...]:
     return tuple(Colour(colour, colour) for colour in mixed)
 
 
+def density_colours(number: int) -> tuple[Colour, ...]:
+    """So many steps from few to many: darker on a light ground, brighter on a dark one.
+
+    >>> density_colours(5)[4] == Colour("#0d2f6b", "#cfd8dc")
+    True
+    """
+    steps = [colour.light for colour in label_colours(number)]
+    return tuple(Colour(*pair) for pair in zip(steps, reversed(steps), strict=True))
+
+
 def text_on(ground: Colour) -> Colour:
     """Black or white, whichever is easier to read on a colour.
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-import textwrap
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
 
-from rankgrove.pictures import shapes
+from rankgrove.pictures import layout, shapes
 from rankgrove.pictures.chart import (
     Arrows,
-    Axis,
     Band,
     Bars,
     Chart,
@@ -25,12 +24,12 @@ from rankgrove.pictures.chart import (
     Segments,
     Text,
 )  # fmt: skip
+from rankgrove.pictures.layout import EDGE, FONT_SIZE, text_width, ticks_of, wrapped
 from rankgrove.pictures.palette import AXIS, GRID, GROUND, TEXT, Colour
 from rankgrove.pictures.scales import Scale
 
-FONT_SIZE = 12.0
-# What is left free: at the edges, above a panel without and with a title, below the numbers.
-_EDGE, _TOP, _TITLE, _NUMBERS, _AXIS_TITLE = 16, 14, 20, 24, 18
+# Control characters and halves of characters.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ROW = 18
 _TICK = 4
 
@@ -85,23 +84,15 @@ def draw(chart: Chart) -> str:
     """
     sheet = _Sheet()
     ground = sheet.fill(GROUND)
-    # What stands in one column begins at one place.
-    columns = min(chart.columns, len(chart.panels))
-    left_rooms = [max(map(_room, chart.panels[at::columns])) for at in range(columns)]
-    rooms = [left_rooms[at % columns] for at in range(len(chart.panels))]
-    widths = [room + panel.width + _EDGE for panel, room in zip(chart.panels, rooms, strict=True)]
-    rows = [range(at, min(at + columns, len(widths)))
-            for at in range(0, len(widths), columns)]  # fmt: skip
-    width = max(sum(widths[at] for at in row) for row in rows)
+    grid = layout.Grid.of(chart)
+    width = sum(grid.widths)
     parts, top = _legend(chart, sheet, width)
-    for row in rows:
-        panels = [chart.panels[at] for at in row]
-        left = 0.0
-        heads = _TOP + (_TITLE if any(panel.title for panel in panels) else 0)
-        for at, panel in zip(row, panels, strict=True):
-            parts += _panel(panel, left + rooms[at], top + heads, sheet)
-            left += widths[at]
-        top += heads + max(panel.height + _below(panel) for panel in panels)
+    for at, panel in enumerate(chart.panels):
+        row, column = divmod(at, grid.columns)
+        left = sum(grid.widths[:column]) + grid.rooms[column]
+        above = top + sum(grid.heights[:row]) + grid.heads[row]
+        parts += _panel(panel, left, above, sheet)
+    top += sum(grid.heights)
     height = top + 6
     content = "".join(parts) + sheet.style("")
     scope = f"rg-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
@@ -110,7 +101,7 @@ def draw(chart: Chart) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{scope}" width="{width:.0f}" '
             f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
             f'style="max-width: 100%; height: auto" font-family="sans-serif" '
-            f'font-size="{FONT_SIZE:g}" role="img" aria-label="{escape(chart.label)}">',
+            f'font-size="{FONT_SIZE:g}" role="img" aria-label="{_sound(chart.label)}">',
             sheet.style(scope),
             f'<rect class="{ground}" width="{width:.0f}" height="{height:.0f}"/>',
             *parts,
@@ -120,45 +111,16 @@ def draw(chart: Chart) -> str:
     )
 
 
-def text_width(text: str, size: float = FONT_SIZE) -> float:
-    """About how wide a text is; there is no font to ask."""
-    return 0.56 * size * len(text)
-
-
-def _room(panel: Panel) -> float:
-    """What is left free to the left of a panel: for names or numbers, and the title of the axis."""
-    if not panel.framed and not panel.y.names:
-        return _EDGE
-    texts = [text for _, text in _ticks(panel.y, panel.limits()[1], panel.height, FONT_SIZE * 2)]
-    widest = max([0.0, *map(text_width, texts)]) if panel.y.shown else 0.0
-    return _EDGE + widest + 8 + (_AXIS_TITLE if panel.y.title else 0)
-
-
-def _below(panel: Panel) -> float:
-    return (_NUMBERS if panel.x.shown else 4) + (_AXIS_TITLE if panel.x.title else 0)
-
-
-def _ticks(
-    axis: Axis, limits: tuple[float, float], length: float, spacing: float
-) -> list[tuple[float, str]]:
-    if axis.ticks:
-        return list(axis.ticks)
-    if not axis.names:
-        return Scale(*limits, 0, length).ticks(max(3, min(8, int(length / spacing))))
-    step = max(1, math.ceil(len(axis.names) * spacing * 0.55 / length))
-    return [(float(at), axis.names[at]) for at in range(0, len(axis.names), step)]
-
-
 def _legend(chart: Chart, sheet: _Sheet, width: float) -> tuple[list[str], float]:
     """What stands above the panels, and where they may begin."""
     parts, y = [], 2.0
-    for line in textwrap.wrap(chart.note, max(20, int((width - 2 * _EDGE) / text_width("0")))):
+    for line in wrapped(chart.note, width):
         y += _ROW
-        parts.append(_text(sheet, _EDGE, y, line))
+        parts.append(_text(sheet, EDGE, y, line))
     x = math.inf
     for name, mark in chart.entries().items():
-        if x + 34 + text_width(name) > width - _EDGE:
-            x, y = float(_EDGE), y + _ROW
+        if x + 34 + text_width(name) > width - EDGE:
+            x, y = float(EDGE), y + _ROW
         parts += _sample(mark, x, y - 4, sheet)
         parts.append(_text(sheet, x + 30, y, name))
         x += 30 + text_width(name) + 20
@@ -201,7 +163,7 @@ def _axes(
 ) -> Iterator[str]:
     left, top, right, bottom = box
     axis, grid = sheet.stroke(AXIS), sheet.stroke(GRID)
-    y_ticks = _ticks(panel.y, (up.low, up.high), panel.height, FONT_SIZE * 2)
+    y_ticks = ticks_of(panel.y, (up.low, up.high), panel.height, FONT_SIZE * 2)
     widest = max([0.0, *(text_width(text) for _, text in y_ticks)]) if panel.y.shown else 0.0
     for value, text in y_ticks:
         y = up.place(value)
@@ -211,7 +173,7 @@ def _axes(
             yield _text(sheet, left - 6, y + 4, text, 'text-anchor="end"')
     longest = max([5, *map(len, panel.x.names)])
     spacing = text_width("0" * longest) / 0.55 + 12 if panel.x.names else 48.0
-    for value, text in _ticks(panel.x, (across.low, across.high), panel.width, spacing):
+    for value, text in ticks_of(panel.x, (across.low, across.high), panel.width, spacing):
         x = across.place(value)
         if panel.framed and panel.y.names:
             yield f'<path class="{grid}" d="M{x:.1f} {top:.1f}V{bottom:.1f}"/>'
@@ -222,7 +184,7 @@ def _axes(
     if panel.framed:
         yield f'<path class="{axis}" d="M{left:.1f} {top:.1f}V{bottom:.1f}H{right:.1f}"/>'
     if panel.x.title:
-        y = bottom + _below(panel) - 4
+        y = bottom + layout.below(panel) - 4
         yield _text(sheet, (left + right) / 2, y, panel.x.title, 'text-anchor="middle"')
     if panel.y.title:
         x, y = left - widest - 16, (top + bottom) / 2
@@ -359,5 +321,10 @@ def _text(
     space = " " if attributes else ""
     return (
         f'<text class="{sheet.fill(colour)}" x="{x:.1f}" y="{y:.1f}"{space}{attributes}>'
-        f"{escape(text)}</text>"
+        f"{_sound(text)}</text>"
     )
+
+
+def _sound(text: str) -> str:
+    """Any text as XML takes it: what no XML may hold is shown as a question mark on a diamond."""
+    return escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text))

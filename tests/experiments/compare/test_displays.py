@@ -46,15 +46,18 @@ def test_a_scatter_has_each_counted_query_once_for_each_other_candidate(compared
 
 def test_many_queries_are_counted_in_cells_and_none_is_lost():
     rng = np.random.default_rng(0)
-    values = {"map": {"a": rng.random(5000), "b": rng.random(5000)}}
-    [panel] = Comparison.from_values(values, baseline="a").plot().chart().panels
+    values = {"map": {"a": rng.random(5000), "b": rng.random(5000), "c": rng.random(5000) ** 3}}
+    chart = Comparison.from_values(values, baseline="a").plot().chart()
+    panel, other = chart.panels
+    steps = [[m.name for m in p.marks if isinstance(m, Points)] for p in (panel, other)]
+    assert steps[0] == steps[1] == list(chart.entries())
     cells = [mark for mark in panel.marks if isinstance(mark, Points)]
     assert 1 < len(cells) <= 5
     counts = np.histogram2d(values["map"]["a"], values["map"]["b"], 40, [[0, 1], [0, 1]])[0]
     assert sum(len(mark.x) for mark in cells) == np.count_nonzero(counts)
     # The name of each step says how many queries its cells have.
     for mark in cells:
-        bounds = [int(n) for n in mark.name.removesuffix(" queries").split(" to ")]
+        bounds = [int(n) for n in mark.name.rsplit(" ", 1)[0].split(" to ")]
         low, high = bounds[0], bounds[-1]
         assert len(mark.x) == np.count_nonzero((counts >= low) & (counts <= high))
 

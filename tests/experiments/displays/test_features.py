@@ -79,6 +79,17 @@ def test_few_values_are_a_part_each():
     assert "missing" in [m.name for m in chart.panels[0].marks if isinstance(m, Rule)]
 
 
+def test_a_value_that_most_documents_have_is_a_part_of_its_own(ranker, parts):
+    data, model = parts[1], ranker.model_
+    at = model.feature_names.index("sparse_11")
+    values = np.asarray(data.features)[:, at]
+    zeros = int((values == 0).sum())
+    assert zeros > len(values) / 2
+    [shown] = plot_dependence(ranker, data, "sparse_11").dependences
+    assert (shown.x[0], shown.counts[0]) == (0.0, zeros)
+    assert len(shown.x) > 10
+
+
 def test_categories_stand_by_their_names():
     rng = np.random.default_rng(1)
     import pandas as pd

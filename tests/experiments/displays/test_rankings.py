@@ -7,7 +7,7 @@ import pytest
 
 from rankgrove import Dataset, evaluate, plot_ranking, plot_scores_by_label
 from rankgrove.errors import ParameterError
-from rankgrove.pictures.chart import Segments, Text
+from rankgrove.pictures.chart import Line, Text
 
 
 def small():
@@ -42,13 +42,13 @@ def test_ranks_are_by_score_and_ties_go_against_the_model():
 def test_lines_join_the_documents_of_both_lists_and_others_say_where_they_went():
     display = plot_ranking(small(), {"old": OLD, "new": NEW}, "x", top=2, ideal=False)
     marks = display.chart().panels[0].marks
-    lines = {mark.name: (mark.y0, mark.y1) for mark in marks if isinstance(mark, Segments)}
-    assert lines == {"moved up": ([2], [1])}
+    lines = {mark.name: mark.y[:4] for mark in marks if isinstance(mark, Line)}
+    assert lines == {"moved up": [2.0, 2.0, 1.0, 1.0]}
     texts = [mark.text for mark in marks if isinstance(mark, Text)]
     assert "▼ 4" in texts  # a leaves
     assert "4 ▲" in texts  # d enters
     whole = plot_ranking(small(), {"old": OLD, "new": NEW}, "x", ideal=False).chart()
-    lines = {m.name: len(m.y0) for m in whole.panels[0].marks if isinstance(m, Segments)}
+    lines = {m.name: len(m.y) / 5 for m in whole.panels[0].marks if isinstance(m, Line)}
     assert lines == {"same rank": 1, "moved up": 2, "moved down": 1}
 
 

@@ -28,7 +28,7 @@ from rankgrove.pictures.chart import (
     Text,
 )
 from rankgrove.pictures.display import Display
-from rankgrove.pictures.palette import AXIS, DOWN, TEXT, UP, candidate, label_colours
+from rankgrove.pictures.palette import AXIS, DOWN, TEXT, UP, candidate, density_colours
 
 if TYPE_CHECKING:
     from rankgrove.experiments.compare.comparison import Comparison, Row
@@ -106,26 +106,34 @@ class ComparisonDisplay(Display):
     def _verdict(self, row: Row) -> str:
         p = show_p(row.adjusted)
         against = f"{row.name} less {self.reference}: {signed(row.difference)}"
-        return f"{against}, p {p if p.startswith('<') else f'= {p}'}" if p else against
+        return f"{against}, p {p.replace('<', '< ') if '<' in p else f'= {p}'}" if p else against
 
     def _scatter(self, change: Change) -> Panel:
-        marks: list[Mark] = [Line([0.0, 1.0], [0.0, 1.0], "", AXIS, (4, 4), 1.0)]
         x, y, gaps = self.reference_values, change.values, change.differences
+        most = self._most()
+        marks: list[Mark] = []
         if len(x) > _MOST_POINTS:
-            marks += _cells(x, y)
+            # All panels have the same steps, which the legend tells once.
+            highest = max(int(_counts(x, other.values, most).max()) for other in self.changes)
+            marks += _cells(_counts(x, y, most), highest, most)
         else:
             sides = (("equal", gaps == 0, AXIS, "circle"), ("better", gaps > 0, UP, "triangle"),
                      ("worse", gaps < 0, DOWN, "down"))  # fmt: skip
             for name, chosen, colour, shape in sides:
                 marks.append(Points(x[chosen].tolist(), y[chosen].tolist(), name, colour, shape,
                                     3.0, 0.8))  # fmt: skip
+        marks.append(Line([0.0, most], [0.0, most], "", TEXT, (4, 4), 1.0))
         row = change.row
         title = f"better {row.wins:,}, equal {row.ties:,}, worse {row.losses:,}"
-        most = max(1.0, float(max(x.max(), y.max())))
         across, up = (
             Axis(f"{self.metric} of {name}", 0.0, most) for name in (self.reference, change.name)
         )
         return Panel(title, across, up, marks, _SIDE, _SIDE)
+
+    def _most(self) -> float:
+        """Where the axes of the metric end."""
+        highest = [self.reference_values, *(change.values for change in self.changes)]
+        return max(1.0, *(float(values.max()) for values in highest))
 
     def _change(self, change: Change) -> Panel:
         gaps = np.sort(change.differences)[::-1]
@@ -319,18 +327,22 @@ def _metric_of(comparison: Comparison, metric: str | None) -> str:
     return comparison.metrics[0] if metric is None else metric
 
 
-def _cells(x: Floats, y: Floats) -> Iterator[Points]:
-    """Squares that are the darker the more points fall into them, by five steps."""
-    top = max(1.0, float(max(x.max(), y.max())))
-    edges = np.linspace(0.0, top, _CELLS + 1)
-    counts = np.histogram2d(x, y, [edges, edges])[0]
+def _counts(x: Floats, y: Floats, most: float) -> NDArray[np.int64]:
+    """How many points fall into each cell of a grid from 0 to `most`."""
+    edges = np.linspace(0.0, most, _CELLS + 1)
+    return np.histogram2d(x, y, [edges, edges])[0].astype(np.int64)
+
+
+def _cells(counts: NDArray[np.int64], highest: int, most: float) -> Iterator[Points]:
+    """Squares that stand out the more, the more points fall into them, by five steps at most."""
     columns, rows = np.nonzero(counts)
     found = counts[columns, rows]
-    bounds = np.unique(np.geomspace(1, found.max() + 1, 6).astype(int))
-    middles = (edges[:-1] + edges[1:]) / 2
-    colours = label_colours(len(bounds) - 1)
+    bounds = np.unique(np.geomspace(1, highest + 1, 6).astype(int))
+    middles = (np.arange(_CELLS) + 0.5) * most / _CELLS
+    colours = density_colours(len(bounds) - 1)
     for colour, low, high in zip(colours, bounds[:-1], bounds[1:], strict=True):
         chosen = (found >= low) & (found < high)
-        name = f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}"
-        yield Points(middles[columns[chosen]].tolist(), middles[rows[chosen]].tolist(),
-                     f"{name} queries", colour, "square", _SIDE / _CELLS / 1.8)  # fmt: skip
+        number = f"{low:,}" if high == low + 1 else f"{low:,} to {high - 1:,}"
+        name = f"{number} {'query' if number == '1' else 'queries'}"
+        yield Points(middles[columns[chosen]].tolist(), middles[rows[chosen]].tolist(), name,
+                     colour, "square", _SIDE / _CELLS / 1.8)  # fmt: skip

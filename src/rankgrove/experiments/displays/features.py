@@ -17,6 +17,7 @@ from rankgrove.metrics.base import Floats
 from rankgrove.model.base import ScoringModel
 from rankgrove.model.explain import value_text
 from rankgrove.model.importance import PermutationImportance
+from rankgrove.model.model import Model
 from rankgrove.pictures.chart import Axis, Band, Bars, Chart, Line, Mark, Panel, Points, Rule
 from rankgrove.pictures.display import Display
 from rankgrove.pictures.palette import AXIS, CANDIDATES, DOWN
@@ -74,7 +75,7 @@ def plot_importance(
         drops of a metric, with their standard deviation.
     kind, data
         For a model, as for `Model.importance`: "gain", "split", or "contribution" on data. A
-        network has "contribution" only.
+        network has "contribution" only, and needs data.
     top
         How many features to show.
     ax
@@ -96,7 +97,7 @@ def plot_importance(
         measure = f"drop of {model.metric} when the feature is shuffled"
     else:
         trained = model_of(model)
-        if kind == "gain" and trained.n_trees == 0 and data is not None:
+        if kind == "gain" and not isinstance(trained, Model):
             kind = "contribution"
         names, values = trained.feature_names, trained.importance(kind, data)
         measure = {"gain": "sum of the gains of its splits", "split": "number of its splits"}.get(
@@ -270,8 +271,7 @@ def _dependence(model: ScoringModel, at: int, values: Floats, effects: Floats) -
         categories = tuple(value_text(named.get(value, value)) for value in known.tolist())
     elif len(known) > _PARTS:
         many = True
-        # Each of these is one of the values, so that no part is empty.
-        known = np.unique(np.quantile(present, np.linspace(0, 1, _PARTS + 1), method="lower"))[:-1]
+        known = _part_starts(present)
     part = np.searchsorted(known, present, "right") - 1
     groups = [moved[part == p] for p in range(len(known))]
     counts = np.array([len(group) for group in groups], dtype=np.int64)
@@ -294,6 +294,19 @@ def _dependence(model: ScoringModel, at: int, values: Floats, effects: Floats) -
         float(missing.mean()) if len(missing) else np.nan,
         len(missing),
     )
+
+
+def _part_starts(values: Floats) -> Floats:
+    """Where parts of about as many values begin; a value that fills one by itself is a part.
+
+    Each of these is one of the values, so that no part is empty.
+    """
+    known, counts = np.unique(values, return_counts=True)
+    frequent = known[counts > len(values) / _PARTS]
+    others = values[~np.isin(values, frequent)]
+    shares = np.linspace(0.0, 1.0, _PARTS + 1 - len(frequent))
+    starts = np.quantile(others, shares, method="lower") if len(others) else others
+    return np.unique(np.concatenate([frequent, starts[:-1]]))
 
 
 def _density(one: Dependence) -> Panel:

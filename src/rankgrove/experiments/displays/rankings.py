@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from rankgrove.experiments.compare.displays import cumulative
 from rankgrove.metrics.base import Floats, Metric, show_number
 from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.pictures.chart import Axis, Chart, Line, Mark, Panel, Segments, Text
+from rankgrove.pictures.chart import Axis, Chart, Line, Mark, Panel, Text
 from rankgrove.pictures.display import Display
 from rankgrove.pictures.palette import (
     AXIS,
@@ -31,9 +32,10 @@ from rankgrove.pictures.palette import (
 )
 
 IDEAL = "ideal"
-_COLUMN, _ROW = 230, 24
-# Where the lines between two columns begin and end, as a share of the way.
-_LINE_START, _LINE_END = 0.62, 0.93
+_COLUMN, _ROW = 290, 24
+# Where the lines between two columns begin, bend and end, as shares of the way. They are level at
+# both ends, where the ranks of documents that come or go stand, so that none crosses a number.
+_BENDS = (0.5, 0.64, 0.82, 0.95)
 _LONGEST_NAME = 16
 _MOST_GRADES = 12
 
@@ -83,10 +85,10 @@ class RankingDisplay(Display):
         shown = min(self.top, len(self.labels))
         panel = Panel(
             "",
-            Axis(low=-0.08, high=len(names) - 0.25, shown=False),
+            Axis(low=-0.08, high=len(names) - 0.45, shown=False),
             Axis(low=-0.5, high=shown + 0.5, backwards=True, shown=False),
             marks,
-            round(_COLUMN * (len(names) - 0.17)),
+            round(_COLUMN * (len(names) - 0.37)),
             _ROW * (shown + 1),
             framed=False,
         )
@@ -116,18 +118,18 @@ class RankingDisplay(Display):
             (both & (moved > 0), "moved down", DOWN, (5, 3)),
         )
         for chosen, name, colour, dash in looks:
-            count = int(chosen.sum())
-            if count:
-                starts = [column - 1 + _LINE_START] * count
-                ends = [column - 1 + _LINE_END] * count
-                yield Segments(starts, before[chosen].tolist(), ends, after[chosen].tolist(),
-                               name, colour, dash)  # fmt: skip
+            x, y = [], []
+            for row in np.flatnonzero(chosen).tolist():
+                x += [*(column - 1 + bend for bend in _BENDS), math.nan]
+                y += [float(before[row])] * 2 + [float(after[row])] * 2 + [math.nan]
+            if x:
+                yield Line(x, y, name, colour, dash)
         for row in np.flatnonzero((before <= self.top) & (after > self.top)).tolist():
-            place = column - 1 + _LINE_START
-            yield Text(place, int(before[row]), f"▼ {after[row]}", DOWN, "start", size=10.0)
+            place = column - 1 + _BENDS[0]
+            yield Text(place, int(before[row]), f"▼ {after[row]}", DOWN, "start")
         for row in np.flatnonzero((before > self.top) & (after <= self.top)).tolist():
-            place = column - 1 + _LINE_END
-            yield Text(place, int(after[row]), f"{before[row]} ▲", UP, "end", size=10.0)
+            place = column - 1 + _BENDS[-1]
+            yield Text(place, int(after[row]), f"{before[row]} ▲", UP, "end")
 
 
 def plot_ranking(
