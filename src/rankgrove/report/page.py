@@ -20,6 +20,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from rankgrove.data.streams import open_for_writing
+from rankgrove.pictures import palette
 
 # What the page reads first; every other part of the contract is a section of its own.
 OUTLINE = ("format", "version", "made", "candidates", "baseline", "absent", "left_out")
@@ -31,6 +32,7 @@ SCRIPTS = (
 # So many of the queries that lose most are in the file as text, for print.
 WORST = 10
 _UNIT = 10_000
+_LABEL_STEPS = 5
 _MINUS = "\N{MINUS SIGN}"
 _HEADLINES = {
     "better": ("Better", "up"),
@@ -95,19 +97,36 @@ def _static(name: str) -> str:
 
 @cache
 def _style() -> str:
-    return _compact(_static("style.css"))
+    return _colours() + re.sub(r"\s*([{};:,])\s*", r"\1", _compact(_static("style.css")))
+
+
+def _colours() -> str:
+    """The colours of all pictures, by the names that the style sheet has for them."""
+    labels = palette.label_colours(_LABEL_STEPS)
+    named = {
+        "ground": palette.GROUND, "text": palette.TEXT, "quiet": palette.AXIS,
+        "line": palette.GRID, "up": palette.UP, "down": palette.DOWN,
+        **{f"c{at}": colour for at, colour in enumerate(palette.CANDIDATES)},
+        **{f"label{at}": colour for at, colour in enumerate(labels)},
+        **{f"on-label{at}": palette.text_on(colour) for at, colour in enumerate(labels)},
+    }  # fmt: skip
+    rules = (f"--{name}:light-dark({one.light},{one.dark})" for name, one in named.items())
+    return f":root{{{';'.join(rules)}}}"
 
 
 @cache
 def _script() -> str:
-    return "\n".join(_compact(_static(f"{name}.js")) for name in SCRIPTS)
+    source = "\n".join(_compact(_static(f"{name}.js")) for name in SCRIPTS)
+    # No text of the page has spaces beside these.
+    operators = r" ([=!&|?:<>-]{1,3}|\*\*|\+=) "
+    return re.sub(rf"{operators}|(?<=\{{) | (?=\}})|(?<=[{{;,(])\n", r"\1", source)
 
 
 def _compact(source: str) -> str:
-    """The source without comments and indentation, which are for readers of the package.
+    r"""The source without comments and indentation, which are for readers of the package.
 
-    >>> _compact("// Why.\\n/** @param {any} x */\\nconst f = (x) =>\\n  x;\\n")
-    'const f = (x) =>\\nx;'
+    >>> _compact("// Why.\n/** @param {any} x */\nconst f = (x) =>\n  x;\n")
+    'const f = (x) =>\nx;'
     """
     bare = re.sub(r"/\*.*?\*/ ?|^\s*//[^\n]*", "", source, flags=re.DOTALL | re.MULTILINE)
     return "\n".join(line.strip() for line in bare.splitlines() if line.strip())
@@ -126,7 +145,7 @@ def _hash(text: str) -> str:
 
 def _section(name: str, value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
     return f'<script type="application/octet-stream" id="data-{name}">{packed}</script>'
 
 

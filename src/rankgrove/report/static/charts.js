@@ -50,7 +50,7 @@ function bottomAxis(/** @type {any} */ chart, /** @type {number[]} */ ticks, /**
   /** @type {number} */ top, /** @type {number} */ bottom, show = signless(ticks)) {
   for (const tick of ticks) {
     chart.append(draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: top, y2: bottom }),
-      chartText(x(tick), bottom + 16, show(tick), { "text-anchor": "middle" }));
+      chartText(x(tick), bottom + 16, show(tick), MIDDLE));
   }
 }
 
@@ -76,8 +76,13 @@ function pathOf(points) {
   return text;
 }
 
+const MIDDLE = { "text-anchor": "middle" };
+
+/** @param {number} at */
+const candidateColour = (at) => `var(--c${at % 6})`;
+
 /** The class of a candidate's line: colour, and dashes from the third on. @param {number} at */
-const lineClass = (at) => `line c${at % 7}`;
+const lineClass = (at) => `line c${at % 6}`;
 
 /** A legend: a piece of line and a name for each candidate. @param {[string, string][]} entries */
 function makeLegend(entries) {
@@ -87,6 +92,10 @@ function makeLegend(entries) {
     return make("li", {}, mark, name);
   }));
 }
+
+/** The legend of candidates. @param {Store} store @param {number[]} candidates */
+const candidateLegend = (store, candidates) =>
+  makeLegend(candidates.map((candidate) => [store.names[candidate], lineClass(candidate)]));
 
 /** Least and greatest of numbers without NaN. @param {Iterable<number>} values */
 function extent(values) {

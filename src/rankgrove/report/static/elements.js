@@ -82,15 +82,18 @@ const tone = (value) => (value > 0 ? "up" : value < 0 ? "down" : "none");
 /** Text that ends in "query" or "queries". @param {number} count */
 const queriesText = (count) => `${whole(count)} ${count === 1 ? "query" : "queries"}`;
 
-// Five steps of one blue, and the text on each.
-const LABEL_STEPS = ["#cfd8dc", "#90caf9", "#42a5f5", "#1565c0", "#0d2f6b"];
-const LABEL_TEXTS = ["#111111", "#111111", "#111111", "#ffffff", "#ffffff"];
+// The steps from the lowest label to the highest, and the text on each.
+const LABEL_STEPS = [0, 1, 2, 3, 4].map((step) => `var(--label${step})`);
+const LABEL_TEXTS = [0, 1, 2, 3, 4].map((step) => `var(--on-label${step})`);
 
 /** The step of a label among five, when the highest label is `most`. */
 function labelStep(/** @type {number} */ label, /** @type {number} */ most) {
   const top = Math.max(4, most);
   return Math.max(0, Math.min(4, Math.round((label / top) * 4)));
 }
+
+/** The colour of a label. @param {any} label @param {number} most */
+const labelColour = (label, most) => LABEL_STEPS[labelStep(Number(label), most)];
 
 /** A chip with the label's number; the number says what the colour cannot. */
 function labelChip(/** @type {number} */ label, /** @type {number} */ most) {
@@ -99,6 +102,12 @@ function labelChip(/** @type {number} */ label, /** @type {number} */ most) {
   chip.style.backgroundColor = LABEL_STEPS[step];
   chip.style.color = LABEL_TEXTS[step];
   return chip;
+}
+
+/** The chips of all grades, with what they are of. @param {string} text @param {any[]} grades */
+function labelLegend(text, grades) {
+  const most = Math.max(...grades.map(Number));
+  return make("p", { class: "legend" }, text, ...grades.map((grade) => labelChip(Number(grade), most)));
 }
 
 /** What a colour of the style sheet is now, as red, green, blue. @param {string} name */

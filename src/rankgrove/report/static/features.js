@@ -2,7 +2,7 @@
 // What each model rests on: importance of features, and the shape of their effect within a query.
 
 // So many features are listed; the others on demand.
-const LISTED = 12;
+const LISTED = 10;
 
 /** @type {[string, string][]} */
 const IMPORTANCES = [
@@ -25,8 +25,7 @@ const knownImportances = (section) => IMPORTANCES.filter(([kind]) =>
 
 /** The candidates that are looked at and have features. */
 function featureCandidates(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  return [...new Set([base, now])].filter((candidate) => section.candidates[candidate]);
+  return store.pair.filter((candidate) => section.candidates[candidate]);
 }
 
 /** The shown features, most important for the newer candidate first. */
@@ -49,7 +48,7 @@ function importanceCell(/** @type {any} */ section, /** @type {number[]} */ cand
     if (typeof value !== "number") return;
     const [from, to] = [Math.min(place(0), place(value)), Math.max(place(0), place(value))];
     const y = 2 + at * 9;
-    chart.append(draw("rect", { class: `f${candidate % 6}`, x: `${from}%`, y, width: `${to - from}%`, height: 7, rx: 1 }));
+    chart.append(draw("rect", { fill: candidateColour(candidate), x: `${from}%`, y, width: `${to - from}%`, height: 7, rx: 1 }));
     const spread = kind === "permutation" ? section.candidates[candidate].permutation.std?.[feature] : null;
     if (spread) chart.append(draw("line", { class: "whisker", x1: `${place(value - spread)}%`, x2: `${place(value + spread)}%`, y1: y + 3.5, y2: y + 3.5 }));
   });
@@ -67,7 +66,7 @@ function featureTable(/** @type {Store} */ store, /** @type {any} */ section, /*
   const place = linear(low, high, low < 0 ? 6 : 1, 92);
   const places = kind === "split" ? 0 : kind === "gain" && high >= 100 ? 0 : 4;
   const rows = order.map((feature) => make("tr", { "data-feature": feature },
-    make("th", { scope: "row" }, make("button", { type: "button", class: "link", "aria-pressed": String(feature === chosen),
+    make("th", { scope: "row" }, make("button", { class: "link", "aria-pressed": String(feature === chosen),
       title: section.names[feature], click: () => choose(feature) }, section.names[feature])),
     importanceCell(section, candidates, feature, kind, place),
     ...candidates.map((candidate) => {
@@ -75,8 +74,7 @@ function featureTable(/** @type {Store} */ store, /** @type {any} */ section, /*
       return make("td", {}, places ? fixed(value, places) : value === null ? NONE : whole(value));
     })));
   return make("table", { class: "slices" },
-    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "feature"), make("th", { scope: "col" }, ""),
-      ...candidates.map((candidate) => make("th", { scope: "col", title: store.names[candidate] }, store.names[candidate])))),
+    tableHead(["feature", `~${kind}`, ...candidates.map((candidate) => store.names[candidate])]),
     make("tbody", {}, ...rows));
 }
 
@@ -104,7 +102,7 @@ function shapeAxis(/** @type {any} */ chart, /** @type {any} */ shape, /** @type
   shape.x.forEach((/** @type {number|null} */ value, /** @type {number} */ place) => {
     if (place % every !== 0) return;
     const text = shape.levels ? shape.levels[place] : shortNumber(value);
-    chart.append(chartText(scale.at(place), bottom + 16, text.length > 12 ? `${text.slice(0, 11)}…` : text, { "text-anchor": "middle" }));
+    chart.append(chartText(scale.at(place), bottom + 16, text.length > 12 ? `${text.slice(0, 11)}…` : text, MIDDLE));
   });
 }
 
@@ -130,16 +128,16 @@ function shapeChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
   shape.density.forEach((/** @type {number} */ count, /** @type {number} */ place) => density(scale.at(place), count));
   if (missing) {
     density(72, shape.missing);
-    chart.append(chartText(72, height - 8, "missing", { "text-anchor": "middle" }));
+    chart.append(chartText(72, height - 8, "missing", MIDDLE));
   }
   candidates.forEach((candidate) => {
     /** @type {[number, number][]} */
     const points = shape.y[candidate].map((/** @type {number|null} */ value, /** @type {number} */ place) =>
       [scale.at(place), value === null ? NaN : y(value)]);
     chart.append(draw("path", { class: lineClass(candidate), d: pathOf(points) }));
-    for (const [x, at] of points) if (!Number.isNaN(at)) chart.append(draw("circle", { class: `f${candidate % 6}`, cx: x, cy: at, r: 2.5 }));
+    for (const [x, at] of points) if (!Number.isNaN(at)) chart.append(draw("circle", { fill: candidateColour(candidate), cx: x, cy: at, r: 2.5 }));
     const absent = shape.y_missing[candidate];
-    if (missing && absent !== null) chart.append(draw("circle", { class: `f${candidate % 6}`, cx: 72, cy: y(absent), r: 4 }));
+    if (missing && absent !== null) chart.append(draw("circle", { fill: candidateColour(candidate), cx: 72, cy: y(absent), r: 4 }));
   });
   return chart;
 }
@@ -149,10 +147,8 @@ function shapePanel(/** @type {Store} */ store, /** @type {any} */ section, /** 
   const shape = section.dependence.find((/** @type {any} */ one) => one.feature === feature);
   const title = make("h3", {}, `Effect of ${section.names[feature] ?? "a feature"} within a query`);
   if (!shape) return [title, make("p", { class: "quiet" }, "The scores of these models are no sums over features.")];
-  /** @type {[string, string][]} */
-  const names = featureCandidates(store, section).filter((candidate) => shape.y[candidate])
-    .map((candidate) => [store.names[candidate], lineClass(candidate)]);
-  return [title, makeLegend(names), shapeChart(store, section, shape, width),
+  const known = featureCandidates(store, section).filter((candidate) => shape.y[candidate]);
+  return [title, candidateLegend(store, known), shapeChart(store, section, shape, width),
     make("p", { class: "quiet" }, `By value, less the mean of the query; bars below: how many of ${whole(section.documents)} documents have it.`)];
 }
 
@@ -178,17 +174,15 @@ function addFeatures(/** @type {Store} */ store, /** @type {View} */ view, /** @
   const paintShape = drawForWidth(shape, (width) => shape.replaceChildren(...shapePanel(store, section, chosen, width)));
   const show = () => {
     const focused = document.activeElement?.closest("[data-feature]")?.getAttribute("data-feature");
-    /** @type {[string, string][]} */
-    const names = featureCandidates(store, section).map((candidate) => [store.names[candidate], lineClass(candidate)]);
     const table = featureTable(store, section, kind, chosen, (feature) => {
       chosen = feature;
       show();
     }, listed);
-    const more = make("button", { type: "button", class: "link", hidden: listed >= section.shown.length, click: () => {
+    const more = make("button", { class: "link", hidden: listed >= section.shown.length, click: () => {
       listed = Infinity;
       show();
     } }, `show all ${section.shown.length}`);
-    list.replaceChildren(makeLegend(names), table, more, ...(kind === "permutation" ? [note] : []));
+    list.replaceChildren(candidateLegend(store, featureCandidates(store, section)), table, more, ...(kind === "permutation" ? [note] : []));
     if (focused) list.querySelector(`[data-feature="${focused}"] button`)?.focus();
     paintShape();
     tools.refresh();

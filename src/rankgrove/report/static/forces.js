@@ -47,7 +47,7 @@ function stageDocument(/** @type {any} */ film, /** @type {number} */ at, /** @t
   const most = Math.floor(sizes.document / 8);
   const row = draw("g", {},
     draw("rect", { x: sizes.left, y: 1, width: sizes.document, height: sizes.row - 2, rx: 4, fill: LABEL_STEPS[step] }),
-    chartText(sizes.left + 8, sizes.row / 2 + 4, name.length > most ? `${name.slice(0, most - 1)}…` : name, { class: step > 2 ? "on-dark" : "on-light" }));
+    draw("text", { x: sizes.left + 8, y: sizes.row / 2 + 4, class: `on${step}` }, name.length > most ? `${name.slice(0, most - 1)}…` : name));
   return { row, arrows: [draw("path"), draw("path")] };
 }
 
@@ -155,7 +155,7 @@ class Player {
     this.sides = ["", ""];
     this.stageBox = make("div", { class: "forces-stage", tabindex: "0", role: "region", "aria-label": "Stage of forces" });
     this.side = make("div", { class: "stack" });
-    this.play = make("button", { type: "button", "aria-pressed": "false", click: () => this.toggle() }, "play");
+    this.play = make("button", { "aria-pressed": "false", click: () => this.toggle() }, "play");
     this.slider = make("input", { type: "range", min: 0, step: 1, value: 0, "aria-label": "Tree", input: () => this.seek(Number(this.slider.value)) });
     this.told = make("output");
     this.facts = make("p", { class: "quiet" });

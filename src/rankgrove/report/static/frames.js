@@ -43,10 +43,15 @@ function copyBySelection(text) {
   return done;
 }
 
+/** The head of a table; an entry that begins with "~" names a column of bars. @param {string[]} texts */
+function tableHead(texts) {
+  return make("thead", {}, make("tr", {}, ...texts.map((text) => make("th",
+    { scope: "col", class: text.startsWith("~") ? "bars" : null, title: text.replace("~", "") }, text.replace("~", "")))));
+}
+
 /** A table of plain cells; numbers stand to the right. @param {Sheet} sheet @param {string} name */
 function sheetTable(sheet, name) {
   const shown = sheet.rows.slice(0, TABLE_ROWS);
-  const head = sheet.head.map((text) => make("th", { scope: "col" }, text));
   const rows = shown.map((row) => make("tr", {}, ...row.map((value, at) =>
     make(at ? "td" : "th", { class: typeof value === "number" ? "figure" : null, scope: at ? null : "row" },
       typeof value === "number" ? shortNumber(value) : String(value ?? NONE)))));
@@ -54,7 +59,7 @@ function sheetTable(sheet, name) {
     make("caption", {}, shown.length < sheet.rows.length
       ? `${name}: the first ${whole(shown.length)} of ${whole(sheet.rows.length)} rows; the CSV has all`
       : name),
-    make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
+    tableHead(sheet.head), make("tbody", {}, ...rows));
   return make("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": `${name} as a table` }, table);
 }
 
@@ -81,7 +86,7 @@ function addTools(view, sheet) {
   const name = view.title;
   /** @type {any} */
   let table = null;
-  const toggle = make("button", { type: "button", class: "small", "aria-pressed": "false",
+  const toggle = make("button", { class: "small", "aria-pressed": "false",
     "aria-label": `${name}: as table` }, "as table");
   const show = () => {
     const on = toggle.getAttribute("aria-pressed") === "true";
@@ -94,7 +99,7 @@ function addTools(view, sheet) {
     toggle.setAttribute("aria-pressed", String(toggle.getAttribute("aria-pressed") !== "true"));
     show();
   });
-  const copy = make("button", { type: "button", class: "small", "aria-label": `${name}: copy as CSV`,
+  const copy = make("button", { class: "small", "aria-label": `${name}: copy as CSV`,
     click: () => copyText(csvText(sheet()), copy) }, "copy as CSV");
   view.tools.append(toggle, copy);
   return { refresh: () => table && show() };
@@ -110,7 +115,7 @@ function sayAbsent(view, reason) {
 /** A select with a label. */
 function makeSelect(/** @type {string} */ label, /** @type {[string, string][]} */ options,
   /** @type {(value: string) => void} */ react) {
-  const select = make("select", { change: () => react(select.value) },
+  const select = make("select", { "aria-label": label, change: () => react(select.value) },
     ...options.map(([value, text]) => make("option", { value }, text)));
   return { select, field: make("label", { class: "field" }, make("span", {}, label), select) };
 }

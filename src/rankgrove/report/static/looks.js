@@ -6,7 +6,7 @@ const LINKED = 6;
 /** One matter: how many, what, and the first queries that have it. */
 function lookItem(/** @type {Store} */ store, /** @type {any} */ look) {
   const links = look.queries.slice(0, LINKED).map((/** @type {number} */ query) =>
-    make("button", { type: "button", class: "link", dir: "auto", click: () => {
+    make("button", { class: "link", dir: "auto", click: () => {
       store.change({ query });
       goTo("query");
     } }, store.queryName(query)));
@@ -16,8 +16,7 @@ function lookItem(/** @type {Store} */ store, /** @type {any} */ look) {
 
 /** The spread of scores of each label, less the mean of the query, as boxes. */
 function scoreChart(/** @type {Store} */ store, /** @type {any} */ section, /** @type {number} */ width) {
-  const { now, base } = store.state;
-  const candidates = [...new Set([base, now])];
+  const candidates = store.pair;
   const rows = section.grades.length * candidates.length;
   const height = rows * 18 + section.grades.length * 8 + 30;
   const chart = makeChart(width, height, "Scores of each label, less the mean of the query");
@@ -31,7 +30,7 @@ function scoreChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
       const y = top + place * 18 + 9;
       if (!spread) return;
       chart.append(draw("line", { class: `c${candidate % 6} line thin`, x1: x(spread[0]), x2: x(spread[4]), y1: y, y2: y }),
-        draw("rect", { class: `f${candidate % 6}`, x: x(spread[1]), y: y - 5, width: Math.max(1, x(spread[3]) - x(spread[1])), height: 10, rx: 2, opacity: 0.55 }),
+        draw("rect", { fill: candidateColour(candidate), x: x(spread[1]), y: y - 5, width: Math.max(1, x(spread[3]) - x(spread[1])), height: 10, rx: 2, opacity: 0.55 }),
         draw("line", { class: "whisker", x1: x(spread[2]), x2: x(spread[2]), y1: y - 6, y2: y + 6 }));
     });
     top += candidates.length * 18 + 8;
@@ -42,8 +41,7 @@ function scoreChart(/** @type {Store} */ store, /** @type {any} */ section, /** 
 
 /** For each two labels, the share of pairs in the wrong order. */
 function wrongTable(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  const candidates = [...new Set([base, now])];
+  const candidates = store.pair;
   const rows = [];
   for (let higher = section.grades.length - 1; higher > 0; higher--) {
     for (let lower = 0; lower < higher; lower++) {
@@ -54,7 +52,7 @@ function wrongTable(/** @type {Store} */ store, /** @type {any} */ section) {
     }
   }
   return make("table", { class: "plain" },
-    make("thead", {}, make("tr", {}, ...["labels", "pairs", ...candidates.map((candidate) => `${store.names[candidate]}, wrong`)].map((text) => make("th", { scope: "col" }, text)))),
+    tableHead(["labels", "pairs", ...candidates.map((candidate) => `${store.names[candidate]}, wrong`)]),
     make("tbody", {}, ...rows.slice(0, 15)));
 }
 
@@ -63,10 +61,7 @@ function addLabels(/** @type {Store} */ store, /** @type {HTMLElement} */ box, /
   const chart = make("div");
   const table = make("div");
   const paint = drawForWidth(chart, (width) => {
-    const { now, base } = store.state;
-    /** @type {[string, string][]} */
-    const names = [...new Set([base, now])].map((candidate) => [store.names[candidate], `line c${candidate % 6}`]);
-    chart.replaceChildren(make("h3", {}, "Scores by label: middle half, and 5 to 95 %"), makeLegend(names), scoreChart(store, section, width));
+    chart.replaceChildren(make("h3", {}, "Scores by label: middle half, and 5 to 95 %"), candidateLegend(store, store.pair), scoreChart(store, section, width));
     table.replaceChildren(make("h3", {}, "Pairs of labels in the wrong order"), wrongTable(store, section));
   });
   box.append(chart, table);

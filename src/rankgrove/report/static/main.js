@@ -2,6 +2,7 @@
 // The page: switches, contents, keys, and the views one after the other.
 
 const HEADLINES = { better: ["Better", "up"], worse: ["Worse", "down"], unclear: ["No clear difference", "none"], equal: ["Equal", "none"] };
+const NO_FILTER = /** @type {Partial<State>} */ ({ brush: null, range: null, slicing: "", group: -1, find: "" });
 const THEMES = ["auto", "light", "dark"];
 
 /** Bring a view into sight and put the reader's place there. @param {string} id */
@@ -13,7 +14,7 @@ function goTo(id) {
 /** Draw the verdict on what is chosen; the page came with the first one. */
 function showVerdict(/** @type {Store} */ store) {
   const verdict = store.verdict();
-  const names = store.isPair ? [store.state.now, store.state.base].map((at) => store.names[at]) : [store.names[store.state.now]];
+  const names = store.pair.reverse().map((at) => store.names[at]);
   byId("title").textContent = names.join(" against ");
   document.title = `${names.join(" against ")} · Rankgrove report`;
   const [word, kind] = HEADLINES[/** @type {keyof typeof HEADLINES} */ (verdict.word)] ?? ["", "none"];
@@ -46,19 +47,19 @@ function showFacts(store, verdict) {
     const mean = store.summary(metric)[store.names[store.state.now]]?.mean ?? null;
     const [word] = HEADLINES[/** @type {keyof typeof HEADLINES} */ (other.word)] ?? [""];
     const text = store.isPair ? `${signed(other.difference)}, ${word.toLowerCase()}` : fixed(mean);
-    return make("li", {}, make("button", { type: "button", class: "link", click: () => store.change({ metric }) }, metric), ` ${text}`);
+    return make("li", {}, make("button", { class: "link", click: () => store.change({ metric }) }, metric), ` ${text}`);
   });
   const harm = (verdict.harm ?? []).find((/** @type {any} */ one) => one.threshold === 0.1);
   if (harm) {
     const bound = Math.round(harm.threshold * UNIT);
-    others.push(make("li", {}, make("button", { type: "button", class: "link", click: () => {
+    others.push(make("li", {}, make("button", { class: "link", click: () => {
       store.change({ range: [-Infinity, -bound - 0.5], order: "change" });
       goTo("queries");
     } }, `${queriesText(harm.losses)} ${harm.losses === 1 ? "loses" : "lose"} more than ${harm.threshold}`)));
   }
   const looks = store.looks?.length ?? 0;
   if (looks) {
-    others.push(make("li", {}, make("button", { type: "button", class: "link", click: () => goTo("looks") },
+    others.push(make("li", {}, make("button", { class: "link", click: () => goTo("looks") },
       `${whole(looks)} ${looks === 1 ? "thing is" : "things are"} worth a look`)));
   }
   byId("verdict-facts").replaceChildren(...others);
@@ -75,7 +76,7 @@ function showWorst(store) {
     ? [fixed(store.values(base)[query] / UNIT), fixed(store.values(now)[query] / UNIT), signed(changes[query] / UNIT)]
     : [fixed(changes[query] / UNIT)];
   byId("worst-table").replaceChildren(
-    make("thead", {}, make("tr", {}, ...["query", ...heads].map((text) => make("th", { scope: "col" }, text)))),
+    tableHead(["query", ...heads]),
     make("tbody", {}, ...Array.from(order, (query) => make("tr", {}, make("th", { scope: "row" }, store.queryName(query)),
       ...cells(query).map((text) => make("td", {}, text))))));
 }
@@ -103,8 +104,8 @@ function addSwitches(store) {
   const follow = () => followers.forEach((one) => one());
   store.on(["metric", "now", "base"], follow);
   follow();
-  box.append(themeButton(), make("button", { type: "button", click: () => window.print() }, "print"),
-    make("button", { type: "button", "aria-label": "Keys", click: () => showKeys() }, "?"));
+  box.append(themeButton(), make("button", { click: () => window.print() }, "print"),
+    make("button", { "aria-label": "Keys", click: () => showKeys() }, "?"));
 }
 
 /** A candidate is never compared with itself: the two trade places. */
@@ -115,7 +116,7 @@ function choosePair(/** @type {Store} */ store, /** @type {number} */ now, /** @
 /** Light, dark, or as the system has it. */
 function themeButton() {
   let at = 0;
-  const button = make("button", { type: "button" });
+  const button = make("button");
   const show = () => {
     const theme = THEMES[at];
     if (theme === "auto") delete document.documentElement.dataset.theme;
@@ -139,7 +140,7 @@ function showKeys() {
   const keys = [["j / k", "next and previous query"], ["/", "find a query"], ["↑ ↓", "in the table: choose a query"],
     ["Enter", "in the table: go to the query"], ["Shift + click", "compare a document with the chosen one"],
     ["Esc", "drop all filters"], ["?", "these keys"]];
-  const close = make("button", { type: "button", autofocus: true, click: () => dialog.close() }, "close");
+  const close = make("button", { autofocus: true, click: () => dialog.close() }, "close");
   const dialog = make("dialog", { "aria-label": "Keys", close: () => dialog.remove() }, make("h2", {}, "Keys"),
     make("dl", {}, ...keys.flatMap(([key, text]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, text)])), close);
   document.body.append(dialog);
@@ -152,7 +153,7 @@ function addKeys(/** @type {Store} */ store, /** @type {QueryTable|null} */ tabl
     const target = /** @type {HTMLElement} */ (event.target);
     const typing = target.matches("input, select, textarea");
     if (event.key === "Escape" && !document.querySelector("dialog")) {
-      store.change({ brush: null, range: null, slicing: "", group: -1, find: "" });
+      store.change(NO_FILTER);
       if (typing) target.blur();
       return;
     }
@@ -181,7 +182,7 @@ function addFilters(store) {
     const [at, ...rest] = value.split(" ");
     store.change(value ? { slicing: rest.join(" "), group: Number(at) } : { slicing: "", group: -1 });
   });
-  const clear = make("button", { type: "button", click: () => store.change({ brush: null, range: null, slicing: "", group: -1, find: "" }) });
+  const clear = make("button", { click: () => store.change(NO_FILTER) });
   const show = () => {
     const { brush, range, slicing, group } = store.state;
     if (document.activeElement !== find) find.value = store.state.find;

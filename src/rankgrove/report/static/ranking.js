@@ -81,7 +81,7 @@ function documentRow(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @
   const { document, other } = store.state;
   const name = tops.name(place);
   return make("button", {
-    type: "button", class: place === other ? "doc other" : "doc", "data-place": place,
+    class: place === other ? "doc other" : "doc", "data-place": place,
     "aria-pressed": String(place === document), title: name,
     click: (/** @type {MouseEvent} */ event) => chooseDocument(store, place, event.shiftKey),
   },
@@ -142,8 +142,8 @@ function queryHead(/** @type {Store} */ store, /** @type {QueryTable} */ table) 
     ? `${metric} ${fixed(store.values(base)[query] / UNIT)} → ${fixed(store.values(now)[query] / UNIT)}`
     : `${metric} ${fixed(store.values(now)[query] / UNIT)}`;
   const step = (/** @type {string} */ text, /** @type {number} */ by) =>
-    make("button", { type: "button", click: () => table.step(by) }, text);
-  const copy = make("button", { type: "button", click: () => copyText(location.href, copy) }, "copy link");
+    make("button", { click: () => table.step(by) }, text);
+  const copy = make("button", { click: () => copyText(location.href, copy) }, "copy link");
   return make("div", { class: "query-head" },
     make("p", { class: "name", dir: "auto" }, store.queries.text?.[query] || `query ${store.queries.id[query]}`),
     make("p", {}, Number.isNaN(change) ? `${metric}: skipped, no relevant document` : values),
@@ -176,7 +176,7 @@ function queryLists(/** @type {Store} */ store, /** @type {Tops} */ tops, /** @t
   const title = (/** @type {number} */ candidate) => (candidate < 0 ? "ideal order" : store.names[candidate]);
   const lists = [
     documentList(title(left), rows(left, leaves), "left"),
-    moveLines(store, tops, left, right, phone ? 34 : store.isPair ? 96 : 120),
+    moveLines(store, tops, left, right, phone ? 26 : store.isPair ? 96 : 120),
     documentList(title(right), rows(right, (place) => [moved(place), added(place)]), right < 0 ? "ideal" : "right"),
   ];
   if (right >= 0) lists.push(documentList(title(-1), rows(-1, () => []), "ideal"));

@@ -3,6 +3,7 @@
 
 // Above so many points their density is drawn: it costs the same for any number.
 const DENSE = 2000;
+const FINE = 30000;
 const SCATTER_MARGIN = { left: 50, right: 12, top: 12, bottom: 42 };
 
 /** Where values stand in a picture of this size. */
@@ -98,18 +99,17 @@ function paintPoints(/** @type {CanvasRenderingContext2D} */ pen, /** @type {Sto
   }
 }
 
-/** How many queries, and how many more up than down, lie in each cell of 2 by 2 pixels. */
+/** How many queries, and how many more up than down, lie in each square cell. */
 function countCells(/** @type {Store} */ store, /** @type {Scale} */ scale, /** @type {Iterable<number>} */ queries,
-  /** @type {number} */ across, /** @type {number} */ ratio) {
+  /** @type {number} */ across, /** @type {number} */ cell) {
   const base = store.values(store.state.base);
   const now = store.values();
   const counts = new Uint32Array(across * across);
   const ups = new Int32Array(across * across);
-  const cell = ratio / 2;
   for (const query of queries) {
     const a = base[query];
     const b = now[query];
-    const at = Math.round(scale.y(b) * cell) * across + Math.round(scale.x(a) * cell);
+    const at = Math.floor(scale.y(b) / cell) * across + Math.floor(scale.x(a) / cell);
     counts[at]++;
     ups[at] += Math.sign(b - a);
   }
@@ -120,16 +120,18 @@ function countCells(/** @type {Store} */ store, /** @type {Scale} */ scale, /** 
 function paintDensity(/** @type {CanvasRenderingContext2D} */ pen, /** @type {Store} */ store,
   /** @type {Scale} */ scale, /** @type {number} */ ratio) {
   const size = pen.canvas.width;
-  const across = Math.ceil(size / 2) + 1;
+  // Few points are drawn larger; many would run into each other.
+  const side = Math.round((store.count > FINE || size < 400 * ratio ? 2 : 3) * ratio);
+  const across = Math.ceil(size / side) + 1;
   const image = pen.getImageData(0, 0, size, size);
   const colours = /** @type {any} */ (pointColours());
   const shown = store.shown();
   if (shown.length < store.count) {
-    const all = countCells(store, scale, countedQueries(store), across, ratio);
-    fillCells(image, all, across, () => colours.hidden);
+    const all = countCells(store, scale, countedQueries(store), across, side / ratio);
+    fillCells(image, all, across, side, () => colours.hidden);
   }
-  const cells = countCells(store, scale, shown, across, ratio);
-  fillCells(image, cells, across, (up) => colours[Math.sign(up)]);
+  const cells = countCells(store, scale, shown, across, side / ratio);
+  fillCells(image, cells, across, side, (up) => colours[Math.sign(up)]);
   pen.putImageData(image, 0, 0);
 }
 
@@ -142,19 +144,20 @@ function countedQueries(store) {
 
 /** Mix each cell's colour over what is there. */
 function fillCells(/** @type {ImageData} */ image, /** @type {{counts: Uint32Array, ups: Int32Array}} */ cells,
-  /** @type {number} */ across, /** @type {(up: number) => number[]} */ colourOf) {
+  /** @type {number} */ across, /** @type {number} */ side, /** @type {(up: number) => number[]} */ colourOf) {
   const { data, width, height } = image;
-  const [, most] = extent(cells.counts);
-  const scale = 0.7 / Math.log1p(Math.max(most, 2));
+  // Where nearly all cells are below, so that one crowded corner does not fade all others.
+  const filled = cells.counts.filter((count) => count > 0).sort();
+  const full = Math.log(Math.max(4, filled[Math.floor(filled.length * 0.98)] ?? 4));
   for (let at = 0; at < cells.counts.length; at++) {
     const count = cells.counts[at];
     if (count === 0) continue;
     const colour = colourOf(cells.ups[at]);
-    const alpha = 0.3 + scale * Math.log1p(count);
-    const left = (at % across) * 2;
-    const top = Math.floor(at / across) * 2;
-    for (let y = top; y < Math.min(top + 2, height); y++) {
-      for (let x = left; x < Math.min(left + 2, width); x++) mixPixel(data, 4 * (y * width + x), colour, alpha);
+    const alpha = Math.min(0.95, 0.42 + (0.53 * Math.log(count)) / full);
+    const left = (at % across) * side;
+    const top = Math.floor(at / across) * side;
+    for (let y = top; y < Math.min(top + side, height); y++) {
+      for (let x = left; x < Math.min(left + side, width); x++) mixPixel(data, 4 * (y * width + x), colour, alpha);
     }
   }
 }

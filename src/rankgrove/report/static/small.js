@@ -56,16 +56,15 @@ function forestTable(store, rows) {
     if (row.slicing !== last) lines.push(make("tr", { class: "slicing" }, make("th", { colspan: "4", scope: "rowgroup" }, row.slicing)));
     last = row.slicing;
     const on = slicing === row.slicing && group === row.at;
-    const choose = make("button", { type: "button", class: "link", "aria-pressed": String(on),
+    const choose = make("button", { class: "link", "aria-pressed": String(on),
       click: () => store.change(on ? { slicing: "", group: -1 } : { slicing: row.slicing, group: row.at }) }, row.name);
     const sure = row.pair && (row.pair.word === "better" || row.pair.word === "worse");
     const number = row.value === null ? NONE : store.isPair ? signed(row.value) : fixed(row.value);
-    lines.push(make("tr", { "aria-selected": null }, make("th", { scope: "row" }, choose), make("td", {}, whole(row.queries)),
+    lines.push(make("tr", {}, make("th", { scope: "row" }, choose), make("td", {}, whole(row.queries)),
       forestCell(row, place, most), make("td", { class: sure ? tone(row.value) : null, title: sure ? "beyond chance, after Holm" : null }, `${number}${sure ? "*" : ""}`)));
   }
   return make("table", { class: "slices" },
-    make("thead", {}, make("tr", {}, ...["group", "queries", "", store.isPair ? "change" : "mean"].map((text) =>
-      make("th", { scope: "col", class: text ? null : "bars" }, text || (store.isPair ? "interval" : "place"))))),
+    tableHead(["group", "queries", store.isPair ? "~interval" : "~place", store.isPair ? "change" : "mean"]),
     make("tbody", {}, ...lines));
 }
 
@@ -135,8 +134,7 @@ function changeChart(/** @type {Store} */ store, /** @type {number} */ width) {
 
 /** The share of queries at or below each value, a line per candidate. */
 function distributionChart(/** @type {Store} */ store, /** @type {number} */ width) {
-  const { now, base } = store.state;
-  const candidates = store.isPair ? [base, now] : [now];
+  const candidates = store.pair;
   const height = 150;
   const columns = candidates.map((candidate) =>
     Float64Array.from(store.values(candidate)).filter((value) => !Number.isNaN(value)).sort());
@@ -147,7 +145,7 @@ function distributionChart(/** @type {Store} */ store, /** @type {number} */ wid
   const y = linear(0, 100, height - 24, 8);
   leftAxis(chart, [0, 50, 100], y, 46, width, (tick) => `${tick} %`);
   const ticks = ticksOf(low / UNIT, top / UNIT, 4);
-  for (const tick of ticks) chart.append(chartText(x(tick * UNIT), height - 6, signless(ticks)(tick), { "text-anchor": "middle" }));
+  for (const tick of ticks) chart.append(chartText(x(tick * UNIT), height - 6, signless(ticks)(tick), MIDDLE));
   columns.forEach((column, at) => {
     const steps = Math.min(200, column.length);
     /** @type {[number, number][]} */
@@ -165,7 +163,7 @@ function distributionChart(/** @type {Store} */ store, /** @type {number} */ wid
 function harmList(/** @type {Store} */ store) {
   const harm = store.verdict().harm ?? [];
   const entry = (/** @type {string} */ text, /** @type {[number, number]} */ range) =>
-    make("li", {}, make("button", { type: "button", class: "link", click: () => store.change({ range }) }, text));
+    make("li", {}, make("button", { class: "link", click: () => store.change({ range }) }, text));
   return make("ul", { class: "harm" }, ...harm.flatMap((/** @type {any} */ one) => {
     const bound = Math.round(one.threshold * UNIT);
     return [
@@ -188,11 +186,8 @@ function addChange(/** @type {Store} */ store, /** @type {View} */ view) {
       box.replaceChildren(make("p", { class: "quiet" }, "No query has a value."));
       return;
     }
-    const { now, base } = store.state;
-    /** @type {[string, string][]} */
-    const names = (store.isPair ? [base, now] : [now]).map((candidate) => [store.names[candidate], lineClass(candidate)]);
     box.replaceChildren(changeChart(store, width), harmList(store),
-      make("div", {}, make("h3", {}, "Share of queries at or below a value"), makeLegend(names), distributionChart(store, width)));
+      make("div", {}, make("h3", {}, "Share of queries at or below a value"), candidateLegend(store, store.pair), distributionChart(store, width)));
     tools.refresh();
   };
   const redraw = drawForWidth(box, paint);
@@ -208,7 +203,7 @@ function labelBar(/** @type {number[]} */ counts, /** @type {any[]} */ grades) {
   const stops = counts.map((count, grade) => {
     const [from, to] = [before, before + (100 * count) / total];
     before = to;
-    return `${LABEL_STEPS[labelStep(Number(grades[grade]), most)]} ${from.toFixed(2)}% ${to.toFixed(2)}%`;
+    return `${labelColour(grades[grade], most)} ${from.toFixed(2)}% ${to.toFixed(2)}%`;
   });
   const bar = make("i", { class: "strip" });
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
@@ -219,25 +214,25 @@ function labelBar(/** @type {number[]} */ counts, /** @type {any[]} */ grades) {
 function rankTable(/** @type {Store} */ store, /** @type {any} */ section) {
   const { metric, now, base } = store.state;
   const gains = section.gains[metric];
-  const candidates = store.isPair ? [base, now] : [now];
+  const candidates = store.pair;
   const value = (/** @type {number} */ rank) =>
     gains.by_rank[now][rank] - (store.isPair ? gains.by_rank[base][rank] : 0);
   const ranks = Array.from({ length: section.ranks }, (_, rank) => rank);
   const most = gains.by_rank ? extent([0, ...ranks.map((rank) => Math.abs(value(rank)))])[1] : 1;
   const rows = ranks.map((rank) => {
     const cells = [make("th", { scope: "row" }, String(rank + 1))];
-    if (gains.by_rank) cells.push(barCell([value(rank)], most, [tone(value(rank))]), make("td", { class: tone(value(rank)) }, store.isPair ? signed(value(rank)) : fixed(value(rank))));
+    if (gains.by_rank) cells.push(barCell([value(rank)], most, [`var(--${value(rank) < 0 ? "down" : "up"})`]), make("td", { class: tone(value(rank)) }, store.isPair ? signed(value(rank)) : fixed(value(rank))));
     if (section.labels) {
       cells.push(make("td", { class: store.isPair ? "bars" : "bars alone" },
         ...candidates.map((candidate) => labelBar(section.labels[candidate][rank], section.grades))));
     } else cells.push(make("td", {}, candidates.map((candidate) => fixed(section.mean_label[candidate][rank], 2)).join(" → ")));
     return make("tr", {}, ...cells);
   });
-  const head = ["rank", ...(gains.by_rank ? ["", store.isPair ? "change" : "gain"] : []),
+  const head = ["rank", ...(gains.by_rank ? ["~adds", store.isPair ? "change" : "gain"] : []),
     section.labels ? "labels" : "mean label"];
   const foot = gains.by_rank ? [rankTotals(store, gains)] : [];
   return make("table", { class: "slices ranks" },
-    make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col", class: text ? null : "bars" }, text || "adds")))),
+    tableHead(head),
     make("tbody", {}, ...rows), ...foot);
 }
 
@@ -268,8 +263,8 @@ function addByRank(/** @type {Store} */ store, /** @type {View} */ view, /** @ty
   });
   const show = () => {
     const { reason } = section.gains[store.state.metric];
-    const most = Math.max(...(section.grades ?? [0]).map(Number));
-    const key = section.labels ? make("p", { class: "legend" }, store.isPair ? `labels, ${store.names[store.state.base]} above ${store.names[store.state.now]} ` : "labels ", ...section.grades.map((/** @type {any} */ grade) => labelChip(Number(grade), most))) : null;
+    const whose = store.isPair ? `labels, ${store.names[store.state.base]} above ${store.names[store.state.now]} ` : "labels ";
+    const key = section.labels ? labelLegend(whose, section.grades) : null;
     view.picture.replaceChildren(...(reason ? [make("p", { class: "quiet" }, reason)] : []), rankTable(store, section), ...(key ? [key] : []));
     tools.refresh();
   };

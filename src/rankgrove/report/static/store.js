@@ -78,6 +78,11 @@ class Store {
     return this.names.length > 1;
   }
 
+  /** The candidates that are looked at: base and now, or the only one. */
+  get pair() {
+    return [...new Set([this.state.base, this.state.now])];
+  }
+
   /** A section, unpacked once. @param {string} name */
   section(name) {
     if (!this.loading.has(name)) this.loading.set(name, unpack(name));

@@ -84,7 +84,8 @@ class QueryTable {
     this.scroller.addEventListener("scroll", () => this.showRows());
     this.body.addEventListener("click", (/** @type {any} */ event) => this.choose(event.target.closest("tr")));
     this.table.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.press(event));
-    store.on(["metric", "now", "base", "slicing", "group", "find", "brush", "range", "order"], () => this.refresh());
+    store.on(["metric", "now", "base"], () => this.refresh());
+    store.on(["slicing", "group", "find", "brush", "range", "order"], () => this.refresh(true));
     store.on(["query"], () => this.reveal());
     this.refresh();
   }
@@ -94,15 +95,17 @@ class QueryTable {
     return Math.max(1, Math.floor((this.scroller.clientHeight - ROW_HEIGHT) / ROW_HEIGHT));
   }
 
-  /** Sort anew and draw. */
-  refresh() {
+  /** Sort anew and draw, from the first row on or where the chosen query is. */
+  refresh(fromTop = false) {
     this.order = sortQueries(this.store, this.columns);
     const height = Math.min((this.order.length + 1) * ROW_HEIGHT, MOST_HEIGHT);
     this.room.style.height = `${height}px`;
     this.table.setAttribute("aria-rowcount", String(this.order.length + 1));
     this.status.textContent = `${whole(this.order.length)} of ${queriesText(this.store.count)}`;
     this.showHead();
-    this.reveal();
+    if (!fromTop) this.reveal();
+    else if (this.scroller.scrollTop === 0) this.showRows();
+    else this.scroller.scrollTop = 0;
   }
 
   /** The head: each column sorts. */
@@ -111,7 +114,7 @@ class QueryTable {
     this.head.replaceChildren(...this.columns.map((column) => {
       const active = order.replace("-", "") === column.key;
       const direction = order.startsWith("-") ? "descending" : "ascending";
-      const button = make("button", { type: "button", tabindex: "-1", click: () => this.sortBy(column.key) },
+      const button = make("button", { tabindex: "-1", click: () => this.sortBy(column.key) },
         column.name(), active ? (order.startsWith("-") ? " ↓" : " ↑") : "");
       return make("th", { scope: "col", class: column.kind, "aria-sort": active ? direction : null, title: column.name() }, button);
     }));

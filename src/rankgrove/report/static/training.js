@@ -19,8 +19,7 @@ function curvesOf(/** @type {Store} */ store, /** @type {any} */ section, /** @t
 
 /** All curves of the candidates that are looked at. */
 function allCurves(/** @type {Store} */ store, /** @type {any} */ section) {
-  const { now, base } = store.state;
-  return [...new Set([base, now])].flatMap((candidate) =>
+  return store.pair.flatMap((candidate) =>
     curvesOf(store, section, candidate).map((curve) => ({ ...curve, candidate })));
 }
 
@@ -49,7 +48,7 @@ function curveChart(/** @type {Store} */ store, /** @type {any[]} */ curves, /**
   const x = linear(0, last, 56, width - 14);
   leftAxis(chart, ticksOf(low, high, 5), y, 50, width);
   bottomAxis(chart, ticksOf(0, last, 6), x, height - 44, height - 40);
-  chart.append(chartText((width + 50) / 2, height - 4, "trees, or epochs", { "text-anchor": "middle" }));
+  chart.append(chartText((width + 50) / 2, height - 4, "trees, or epochs", MIDDLE));
   const inside_ = draw("g");
   for (const curve of curves) {
     /** @type {[number, number][]} */
@@ -58,7 +57,7 @@ function curveChart(/** @type {Store} */ store, /** @type {any[]} */ curves, /**
     inside_.append(draw("path", { class: `${partClass(curve.part)} c${curve.candidate % 6}`, d: pathOf(points) }));
     if (curve.part === "train") continue;
     const peak = peakOf(curve.y);
-    inside_.append(draw("circle", { class: `f${curve.candidate % 6}`, cx: x(curve.x[peak]), cy: y(curve.y[peak]), r: 4 },
+    inside_.append(draw("circle", { fill: candidateColour(curve.candidate), cx: x(curve.x[peak]), cy: y(curve.y[peak]), r: 4 },
       draw("title", {}, `best at ${curve.x[peak]}: ${fixed(curve.y[peak])}`)));
   }
   chart.append(inside_);
@@ -74,7 +73,7 @@ function gapTable(/** @type {Store} */ store, /** @type {any} */ section, /** @t
   const rows = section.gap.filter((/** @type {any} */ row) => row.metric === metric);
   if (rows.length) {
     return make("table", { class: "plain" },
-      make("thead", {}, make("tr", {}, ...["candidate", "train", "this data", "gap", "interval"].map((text) => make("th", { scope: "col" }, text)))),
+      tableHead(["candidate", "train", "this data", "gap", "interval"]),
       make("tbody", {}, ...rows.map((/** @type {any} */ row) => make("tr", {}, make("th", { scope: "row" }, row.name),
         make("td", {}, fixed(row.train)), make("td", {}, fixed(row.test)), make("td", {}, signed(row.gap)),
         make("td", {}, row.low === null ? NONE : `${signed(row.low)} to ${signed(row.high)}`)))));
@@ -85,7 +84,7 @@ function gapTable(/** @type {Store} */ store, /** @type {any} */ section, /** @t
       make("td", {}, fixed(curve.y[peak])), make("td", {}, whole(curve.x[peak])), make("td", {}, whole(curve.x[curve.x.length - 1])));
   });
   return make("table", { class: "plain" },
-    make("thead", {}, make("tr", {}, ...["curve", "best", "at", "of"].map((text) => make("th", { scope: "col" }, text)))),
+    tableHead(["curve", "best", "at", "of"]),
     make("tbody", {}, ...lines));
 }
 
@@ -109,11 +108,11 @@ function labelChart(/** @type {any} */ stages, /** @type {number} */ stage, /** 
       shapes[grade] += `M${(51 + rank * wide).toFixed(1)} ${y(below).toFixed(1)}h${bar}V${y(below + share).toFixed(1)}h-${bar}Z`;
       below += share;
     }
-    if (rank === 0 || rank % 5 === 4) chart.append(chartText(50 + (rank + 0.5) * wide, height - 24, String(rank + 1), { "text-anchor": "middle" }));
+    if (rank === 0 || rank % 5 === 4) chart.append(chartText(50 + (rank + 0.5) * wide, height - 24, String(rank + 1), MIDDLE));
   });
   grades.forEach((/** @type {any} */ grade, /** @type {number} */ at) =>
-    chart.append(draw("path", { d: shapes[at], fill: LABEL_STEPS[labelStep(Number(grade), most)] })));
-  chart.append(chartText((width + 50) / 2, height - 4, "rank", { "text-anchor": "middle" }));
+    chart.append(draw("path", { d: shapes[at], fill: labelColour(grade, most) })));
+  chart.append(chartText((width + 50) / 2, height - 4, "rank", MIDDLE));
   return chart;
 }
 
@@ -132,10 +131,9 @@ function addLabelShares(/** @type {Store} */ store, /** @type {any} */ section, 
     slider.setAttribute("aria-valuetext", told.textContent);
     chart.replaceChildren(labelChart(stages(), stage, width));
   });
-  const most = Math.max(...grades.map(Number));
   const title = make("h3");
-  box.append(title, make("div", { class: "forces-head" }, slider, told), chart,
-    make("p", { class: "legend" }, "labels ", ...grades.map((/** @type {any} */ grade) => labelChip(Number(grade), most))));
+  box.append(make("div", {}, title, make("div", { class: "forces-head" }, slider, told), chart,
+    labelLegend("labels ", grades)));
   const refresh = () => {
     slider.max = String(stages().trees.length - 1);
     slider.value = slider.max;
@@ -164,12 +162,12 @@ function totalsChart(/** @type {any} */ totals, /** @type {number} */ width) {
       const after = before.map((/** @type {number} */ sum, /** @type {number} */ at) => sum + rows[at][grade]);
       const upper = after.map((/** @type {number} */ value, /** @type {number} */ at) => `${x(totals.trees[at]).toFixed(1)} ${y(value).toFixed(1)}`);
       const lower = before.map((/** @type {number} */ value, /** @type {number} */ at) => `${x(totals.trees[at]).toFixed(1)} ${y(value).toFixed(1)}`).reverse();
-      chart.append(draw("path", { d: `M${[...upper, ...lower].join("L")}Z`, fill: LABEL_STEPS[labelStep(Number(grades[grade]), most)] }));
+      chart.append(draw("path", { d: `M${[...upper, ...lower].join("L")}Z`, fill: labelColour(grades[grade], most) }));
       before = after;
     }
   }
   bottomAxis(chart, ticksOf(totals.trees[0], totals.trees[totals.trees.length - 1], 6), x, height - 44, height - 40);
-  chart.append(chartText((width + 54) / 2, height - 4, "trees", { "text-anchor": "middle" }),
+  chart.append(chartText((width + 54) / 2, height - 4, "trees", MIDDLE),
     draw("line", { class: "axis", x1: 54, x2: width, y1: y(0), y2: y(0) }));
   return chart;
 }
@@ -185,7 +183,7 @@ function addTotals(/** @type {Store} */ store, /** @type {any} */ section, /** @
     title.textContent = `Forces by label over training, ${totals[whose()].objective} of ${whose()}: up above 0, down below`;
     paint();
   };
-  box.append(title, chart);
+  box.append(make("div", {}, title, chart));
   store.on(["now", "base"], refresh);
   refresh();
 }
@@ -193,7 +191,7 @@ function addTotals(/** @type {Store} */ store, /** @type {any} */ section, /** @
 /** The view of training. */
 function addTraining(/** @type {Store} */ store, /** @type {View} */ view, /** @type {any} */ section) {
   const curves = make("div", { class: "stack" });
-  const shares = make("div");
+  const shares = make("div", { class: "stack" });
   view.picture.append(make("div", { class: "two" }, curves, shares));
   const tools = addTools(view, () => ({
     head: ["candidate", "part", "step", store.state.metric],
