@@ -1,7 +1,7 @@
 """Run the commands of docs/tutorial.md, and write what they say, draw and report into docs/.
 
-python tools/tutorial.py           # runs everything and writes the page, its pictures and the report
-python tools/tutorial.py --check   # runs everything and says where the page is no longer true
+python tools/tutorial.py           # runs all of it; writes the page, its pictures and the report
+python tools/tutorial.py --check   # runs all of it; says where the page is no longer true
 
 A block of code named `console` has commands after `$ ` and below each what it prints.
 """
@@ -57,7 +57,7 @@ def run_page(text: str, folder: Path) -> str:
                 continue
             done = subprocess.run(
                 ["/bin/sh", "-c", command], cwd=place, env=environment, text=True, check=True,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                capture_output=True,
             )  # fmt: skip
             output = re.sub(r"[ \t]+$", "", done.stdout, flags=re.M)
             same = _TIME.sub("", output).strip() == _TIME.sub("", before).strip()
