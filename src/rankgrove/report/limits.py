@@ -34,7 +34,7 @@ def choose_queries(change: Floats, most: int | None) -> tuple[Integers, str]:
 
     >>> chosen, rule = choose_queries(np.array([0.1, 0.9, 0.0, 0.0, 0.0, 0.3]), 4)
     >>> chosen.tolist(), rule
-    ([0, 1, 2, 5], 'the largest changes, then every 2nd of the rest')
+    ([0, 1, 3, 5], 'the largest changes, then every 2nd of the rest')
     """
     n_queries = len(change)
     if most is None or most >= n_queries:

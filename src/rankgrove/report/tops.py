@@ -34,12 +34,12 @@ def ideal_ranks(material: Material) -> Integers:
 def shown_rows(material: Material, ideal: Integers) -> Integers:
     """The rows of all that stand in the first ranks of a candidate or of the ideal order.
 
-    Query by query, and within each in the order of the first candidate.
+    Query by query, and within each in the ideal order: labels that fall and ideal ranks that rise
+    are packed into next to nothing.
     """
     best = np.minimum(np.min(list(material.ranks.values()), axis=0), ideal)
     rows = np.flatnonzero(best <= material.top)
-    first = material.ranks[material.names[0]]
-    return rows[np.lexsort((first[rows], material.query_of_row[rows]))]
+    return rows[np.lexsort((ideal[rows], material.query_of_row[rows]))]
 
 
 def make_tops(material: Material, rows: Integers, ideal: Integers, titles: Any) -> dict[str, Any]:
