@@ -8,6 +8,7 @@ import hashlib
 import html
 import json
 import re
+from importlib.resources import files
 
 import pytest
 
@@ -88,3 +89,12 @@ def test_a_page_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     with pytest.raises(DataError, match="not a regular file"):
         write_page(contracts.full(), tmp_path / "report.html")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_every_sentence_of_the_sources_is_in_the_page_as_it_was_written():
+    page = make_page(contracts.full())
+    folder = files("rankgrove.report") / "static"
+    sources = "".join(path.read_text("utf-8") for path in folder.iterdir() if path.suffix == ".js")
+    sentences = re.findall(r'"([A-Z][^"\n]{20,})"', sources)
+    assert len(sentences) > 10
+    assert [sentence for sentence in sentences if sentence not in page] == []

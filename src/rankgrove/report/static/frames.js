@@ -55,11 +55,13 @@ function sheetTable(sheet, name) {
   const rows = shown.map((row) => make("tr", {}, ...row.map((value, at) =>
     make(at ? "td" : "th", { class: typeof value === "number" ? "figure" : null, scope: at ? null : "row" },
       typeof value === "number" ? shortNumber(value) : String(value ?? NONE)))));
+  const head = tableHead(sheet.head);
+  [...head.rows[0].cells].forEach((cell, at) => cell.classList.toggle("figure", typeof shown[0]?.[at] === "number"));
   const table = make("table", { class: "plain" },
     make("caption", {}, shown.length < sheet.rows.length
       ? `${name}: the first ${whole(shown.length)} of ${whole(sheet.rows.length)} rows; the CSV has all`
       : name),
-    tableHead(sheet.head), make("tbody", {}, ...rows));
+    head, make("tbody", {}, ...rows));
   return make("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": `${name} as a table` }, table);
 }
 

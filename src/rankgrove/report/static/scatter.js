@@ -74,7 +74,7 @@ function paintDiagonal(/** @type {CanvasRenderingContext2D} */ pen, /** @type {S
 }
 
 /** The colours of down, equal, up and hidden points, as they are now. */
-const pointColours = () => ({ "-1": colourNow("down"), 0: colourNow("quiet"), 1: colourNow("up"), hidden: colourNow("line") });
+const pointColours = () => ({ "-1": colourNow("down"), 0: colourNow("quiet"), 1: colourNow("up"), hidden: colourNow("edge") });
 
 /** A disc per query; hidden ones first, so that they lie below. */
 function paintPoints(/** @type {CanvasRenderingContext2D} */ pen, /** @type {Store} */ store,
