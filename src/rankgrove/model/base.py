@@ -384,7 +384,7 @@ class ScoringModel(ABC):
         return number if isinstance(number, int) and number >= 0 else 0
 
     def _repr_html_(self) -> str:
-        return model_html(self)
+        return model_html(self, self.notes.get(PLAN) or self.parameters)
 
     def _keep_plain_values(self) -> None:
         """Make own copies of parameters, notes and history that a file can hold."""
