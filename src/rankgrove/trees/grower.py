@@ -18,7 +18,6 @@ from rankgrove.trees.growth import grow
 from rankgrove.trees.histogram import TILE_ROWS
 from rankgrove.trees.partition import make_parts
 from rankgrove.trees.search import N_RULES, Layout
-from rankgrove.trees.sparse import OtherCodes
 from rankgrove.trees.team import (
     BIN,
     COUNT,
@@ -109,6 +108,15 @@ class GrownTree:
         return make_parts(self.start, self.end)
 
 
+def _has_mostly_empty_cells(matrix: BinnedMatrix) -> bool:
+    """Whether sparse features have few codes for so many cells: small nodes then keep none."""
+    others = matrix.others
+    if others is None:
+        return False
+    n_cells = BLOCK * int(matrix.block_bins[others.first_block :].sum())
+    return len(others.cells) <= _MOST_CODES * n_cells
+
+
 class Grower:
     """Grows trees on one binned matrix, with memory that it keeps from tree to tree.
 
@@ -155,6 +163,12 @@ class Grower:
     ) -> None:
         self.matrix, self.options, self._peers = matrix, options, peers
         self._most_remade = max(int(remade_share * matrix.n_rows), kept_rows)
+        self._remakes = peers is None and _has_mostly_empty_cells(matrix)
+        if matrix.others is not None and not self._remakes:
+            # To look for the cells of a row in each block takes as long as to go over the cells of
+            # all histograms for each two rows and bin.
+            few_rows = min(few_rows, 2 * int(matrix.block_bins[matrix.others.first_block :].mean()))
+            kept_rows = min(kept_rows, few_rows)
         self.n_jobs = resolve_n_jobs(n_jobs)
         signs = np.zeros(len(bins.n_bins), np.int8) if signs is None else signs
         self._layout = Layout(
@@ -197,7 +211,7 @@ class Grower:
             # One more to count rows in.
             n_histograms += 1
         others = matrix.others if self._peers is None else None
-        n_sums = len(others.common) if others is not None and self._remakes(others) else 0
+        n_sums = len(others.common) if others is not None and self._remakes else 0
         n_parts = -(-matrix.n_rows // self._settings.part_rows) + 16
         none = as_input([], np.int64)
         return Growing(
@@ -225,7 +239,7 @@ class Grower:
             block_cuts=np.empty((n_blocks, 2, 3), dtype=np.int64),
             block_tables=np.empty((n_blocks, 2, 256), dtype=np.uint8),
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
-            node_of=np.empty(0 if others is None else matrix.n_rows, dtype=np.int32),
+            row_tags=np.empty(0 if others is None else matrix.n_rows, dtype=np.int32),
             place_sums=np.empty((2 if n_sums else 0, n_sums), dtype=np.int64),
             codes=np.empty((n_jobs, TILE_ROWS, n_words + 1), dtype=np.uint64),
             scratch=np.empty((n_jobs, max(matrix.n_pairs, 1), 256, 16), dtype=np.int64),
@@ -236,11 +250,6 @@ class Grower:
             orders=np.empty((n_jobs, 256), dtype=np.int64),
             cycles=self.cycles,
         )
-
-    def _remakes(self, others: OtherCodes) -> bool:
-        """Whether histograms of sparse features are mostly empty: small nodes then keep none."""
-        n_cells = 256 * BLOCK * (self.matrix.n_blocks - others.first_block)
-        return len(others.cells) <= _MOST_CODES * n_cells
 
     def _allocate_level(self) -> Level:
         has_categories = bool(np.any(self._layout.block_kinds == CATEGORICAL))
@@ -289,9 +298,9 @@ class Grower:
         )
         root = state.nodes[0]
         state.free[:] = self._all_free
-        if len(state.node_of):
-            state.node_of.fill(-1)
-            state.node_of[rows] = 0
+        if len(state.row_tags):
+            state.row_tags.fill(-1)
+            state.row_tags[rows] = 0
         root[:] = 0
         root[END] = root[COUNT] = len(rows)
         root[SLOT], root[PLACE] = state.free[-1], -1

@@ -104,6 +104,7 @@ from rankgrove.trees.team import (
     SUMMED,
     SUMMING,
     SUMS_LEFT,
+    TAG,
     TICKET,
     TOTAL,
 )
@@ -215,14 +216,16 @@ def _may_be_cut(others, block, histogram, total, at_least):
 
 
 @kernel
-def _note_nodes(g, others, node, part, n_rows):
-    """Note of each row of a part that was put back which child it went to."""
-    if others is not None and len(g.node_of):
-        left_at, right_at, n_left = part[LEFT_AT], part[RIGHT_AT], part[N_LEFT]
-        for i in range(left_at, left_at + n_left):
-            g.node_of[g.rows[i]] = node[LEFT]
-        for i in range(right_at, right_at + n_rows - n_left):
-            g.node_of[g.rows[i]] = node[LEFT] + 1
+def _mark_rows(g, others, node, part, n_rows):
+    """Mark the rows of a part that was put back that went to the smaller child."""
+    if others is None or not len(g.row_tags):
+        return
+    first, n = part[LEFT_AT], part[N_LEFT]
+    child = node[LEFT]
+    if g.nodes[child, TAG] == node[TAG]:
+        first, n, child = part[RIGHT_AT], n_rows - n, child + 1
+    for i in range(first, first + n):
+        g.row_tags[g.rows[i]] = child
 
 
 @kernel
@@ -240,7 +243,7 @@ def _do_part(g, layout, others, step, task, worker):
             part[LEFT_SUM] = _sum_packed(g.packed, g.spare[start : start + part[N_LEFT]])
     elif step == PUT_BACK:
         _put_back(g.rows, g.spare, start, end, part[N_LEFT], part[LEFT_AT], part[RIGHT_AT])
-        _note_nodes(g, others, node, part, end - start)
+        _mark_rows(g, others, node, part, end - start)
     now = cycles()
     g.cycles[worker, DIVIDING] += now - clock
     if step == SUM:
@@ -330,8 +333,8 @@ def _make_block(g, layout, others, at, side, block, at_least, histogram, worker)
         first = (block - others.first_block) * 16
         sums = g.place_sums[side, first : first + 16]
     return make_block(
-        others, g.packed, g.node_of, at, block, layout.block_bins[block], g.nodes[at, TOTAL],
-        at_least, known, sums, histogram
+        others, g.packed, g.row_tags, g.nodes[at, TAG], block, layout.block_bins[block],
+        g.nodes[at, TOTAL], at_least, known, sums, histogram
     )  # fmt: skip
 
 
@@ -357,7 +360,7 @@ def _count_column(g, others, at, place, pending, counts):
         counts[code] = 0
     if others is not None and place >= others.first_block * 16:
         n_rows = g.nodes[at, END] - g.nodes[at, START]
-        count_others(others, g.node_of, at, place, n_rows, counts)
+        count_others(others, g.row_tags, g.nodes[at, TAG], place, n_rows, counts)
         return
     column = g.columns[place]
     for i in range(g.nodes[at, START], g.nodes[at, END]):

@@ -36,6 +36,9 @@ _CHUNK_ROWS = 1 << 10
 # looked for by halving.
 _FEW = 16
 
+# Where it has this many times more rows than codes, rows between two codes are copied at once.
+_RUN = 4
+
 
 @by_address
 class OtherCodes(NamedTuple):
@@ -194,14 +197,14 @@ def take_cells(others, packed, rows, total, sums, whole):
 
 @kernel
 def make_block(
-    others, packed, node_of, node, block, n_bins, total, at_least, known, sums, histogram
+    others, packed, row_tags, tag, block, n_bins, total, at_least, known, sums, histogram
 ):  # fmt: skip
     """Make the histogram of a block from the rows of its features; whether some may be cut.
 
     Parameters
     ----------
-    node_of, node
-        The node of each row, and the one that counts.
+    row_tags, tag
+        The mark of each row, and that of the rows that count.
     at_least
         The curvature beside the common code without which a feature is not cut: what rows with
         other codes come to is then left with the common one.
@@ -216,7 +219,7 @@ def make_block(
             found = np.int64(0)
             for i in range(starts[first + column], starts[first + column + 1]):
                 row = np.int64(rows[i])
-                found += packed[row] if node_of[row] == node else 0
+                found += packed[row] if row_tags[row] == tag else 0
             sums[column] = found
         most = max(most, sums[column] & 0xFFFFFFFF)
     if most < at_least:
@@ -230,22 +233,58 @@ def make_block(
             continue
         for i in range(starts[first + column], starts[first + column + 1]):
             row = np.int64(rows[i])
-            if node_of[row] == node:
+            if row_tags[row] == tag:
                 flat[np.int64(codes[i]) * _BLOCK + column] += packed[row]
         histogram[common, column] -= sums[column]
     return True
 
 
 @kernel
-def count_others(others, node_of, node, place, n_rows, counts):
+def count_others(others, row_tags, tag, place, n_rows, counts):
     """Count the rows of a node by their codes at a place; all counts must be 0 before."""
     place -= others.first_block * _BLOCK
     common, n_others = others.common[place], np.int64(0)
     for i in range(others.column_starts[place], others.column_starts[place + 1]):
-        if node_of[others.column_rows[i]] == node:
+        if row_tags[others.column_rows[i]] == tag:
             counts[others.column_codes[i]] += 1
             n_others += 1
     counts[common] += n_rows - n_others
+
+
+@kernel
+def _copy_run(rows, first, last, goes_left, spare, left, right):
+    """Copy rows that all go one way, to the front of what is left of a stretch, or to its back."""
+    n = last - first
+    if goes_left:
+        for i in range(n):
+            spare[left + i] = rows[first + i]
+    else:
+        for i in range(n):
+            spare[right - i] = rows[first + i]
+
+
+@kernel
+def _divide_by_runs(its_rows, its_codes, common, table, stretch, spare, left, right):
+    """Divide a stretch of rows among which few have other codes: how many go left.
+
+    Rows between two of these all go the way of the common code, and are copied at once.
+    """
+    start, done = left, np.int64(0)
+    for at in range(len(its_rows)):
+        row = its_rows[at]
+        goes_left = np.int64(table[its_codes[at]])
+        found = _place_among(stretch, done, np.int64(row))
+        if goes_left == common or found == len(stretch) or stretch[found] != row:
+            continue
+        _copy_run(stretch, done, found, common, spare, left, right)
+        left += common * (found - done)
+        right -= (1 - common) * (found - done)
+        spare[left if goes_left else right] = row
+        left += goes_left
+        right -= 1 - goes_left
+        done = found + 1
+    _copy_run(stretch, done, len(stretch), common, spare, left, right)
+    return left + common * (len(stretch) - done) - start
 
 
 @kernel
@@ -256,11 +295,15 @@ def divide_by_others(others, place, table, rows, spare, start, end):
     its_rows, its_codes = others.column_rows[first:last], others.column_codes[first:last]
     common = np.int64(table[others.common[place]])
     left, right = start, end - 1
-    at = np.int64(0)
-    last = len(its_rows)
+    at, last = np.int64(0), len(its_rows)
     if start < end:
         at = first_place(its_rows, at, last, rows[start])
         last = first_place(its_rows, at, last, rows[end - 1] + 1)
+    if _RUN * (last - at) < end - start:
+        stretch = rows[start:end]
+        return _divide_by_runs(
+            its_rows[at:last], its_codes[at:last], common, table, stretch, spare, left, right
+        )
     halves = last - at > _FEW * (end - start)
     for i in range(start, end):
         row = rows[i]

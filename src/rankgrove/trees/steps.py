@@ -66,6 +66,7 @@ from rankgrove.trees.team import (
     SUM_SLOT,
     SUMMED,
     SUMS_LEFT,
+    TAG,
     TOTAL,
 )
 
@@ -184,6 +185,7 @@ def make_children(team, nodes, node_floats, splits, at, n_left):
     node, split = nodes[at], team[N_SPLITS]
     node[LEFT] = 2 * split + 1
     middle = node[START] + n_left
+    n_right = node[END] - middle
     for side in range(2):
         child = node[LEFT] + side
         nodes[child, START] = middle if side else node[START]
@@ -192,6 +194,8 @@ def make_children(team, nodes, node_floats, splits, at, n_left):
         nodes[child, SLOT] = -1
         nodes[child, PLACE] = -1
         nodes[child, LEFT] = 0
+        is_smaller = (n_left > n_right) == (side == 1)
+        nodes[child, TAG] = child if is_smaller else node[TAG]
         node_floats[child, GAIN] = 0.0
         node_floats[child, LOW] = node_floats[at, LOW]
         node_floats[child, HIGH] = node_floats[at, HIGH]

@@ -14,10 +14,11 @@ from rankgrove._jit import by_address
 
 # The columns of the table of nodes: its stretch of rows and their number, depth, packed sum and
 # histogram; its best cut, and the packed sum that goes left there; its left child or 0, the right
-# one comes next. Then the gain of the cut, and bounds of its value. What is decided depends on the
-# number; how work is cut, on the stretch: where rows are spread over several growers, the stretch
-# holds only some of them.
-START, END, COUNT, DEPTH, TOTAL, SLOT, PLACE, BIN, LEFT_TOTAL, LEFT, N_NODE_INTS = range(11)
+# one comes next; and what its rows are marked by, which the larger child takes over, so that few
+# have to be marked anew. Then the gain of the cut, and bounds of its value. What is decided depends
+# on the number; how work is cut, on the stretch: where rows are spread over several growers, the
+# stretch holds only some of them.
+START, END, COUNT, DEPTH, TOTAL, SLOT, PLACE, BIN, LEFT_TOTAL, LEFT, TAG, N_NODE_INTS = range(12)
 GAIN, LOW, HIGH, N_NODE_FLOATS = range(4)
 
 # The places of what a team shares, each written often on a cache line of its own: tasks still to
@@ -85,9 +86,9 @@ class Growing(NamedTuple):
         left; and which codes do.
     team
         What threads tell each other.
-    node_of, place_sums
-        For sparse features: the node of each row, -1 if it does not count; and what each of them
-        comes to in the two nodes that are searched, where small nodes keep no histograms of them.
+    row_tags, place_sums
+        For sparse features: the mark of each row's node, -1 if it does not count; and what each
+        feature comes to in the two nodes that are searched, where small nodes keep no histograms.
     codes, scratch, scan_rules, scan_gains, scan_ints, counts, orders, cycles
         For each thread: codes of rows; blocks of a histogram, the rules of its node, what is found
         in it for each of its features, the rows of each code of one of them, an order of
@@ -115,7 +116,7 @@ class Growing(NamedTuple):
     block_cuts: NDArray[np.int64]
     block_tables: NDArray[np.uint8]
     team: NDArray[np.int64]
-    node_of: NDArray[np.int32]
+    row_tags: NDArray[np.int32]
     place_sums: NDArray[np.int64]
     codes: NDArray[np.uint64]
     scratch: NDArray[np.int64]

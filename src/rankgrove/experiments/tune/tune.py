@@ -45,7 +45,7 @@ from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Objective
 from rankgrove.pictures import html
-from rankgrove.pictures.chart import Axis, Chart, Line, Panel, Points
+from rankgrove.pictures.chart import Axis, Chart, Line, Mark, Panel, Points
 from rankgrove.pictures.display import Picture
 from rankgrove.pictures.palette import AXIS, candidate
 from rankgrove.rules import AUTO, Auto, is_auto
@@ -116,6 +116,9 @@ class Tuned:
         best = list(accumulate(counted, max))
         marks = [
             Line([trial.number for trial in self.trials], best, "best so far", AXIS),
+        best = list(accumulate((trial.value for trial in complete), max))
+        marks: list[Mark] = [
+            Line([trial.number for trial in complete], best, "best so far", AXIS),
             *(
                 Points([trial.number for trial in trials], [trial.value for trial in trials],
                        name, look.colour, look.shape)
