@@ -36,12 +36,13 @@ def to_mathml(formula: str, *, block: bool = False) -> str:
     return content
 
 
-class _Blocks(Preprocessor):
+class _Blocks(Preprocessor):  # type: ignore[misc]
     """Turns blocks of code named `math` into formulas; those inside other blocks stay."""
 
     def run(self, lines: list[str]) -> list[str]:
         found: list[str] = []
-        fence, formula = "", None
+        fence = ""
+        formula: list[str] | None = None
         for line in lines:
             match = _FENCE.match(line)
             if not fence and match:
@@ -64,14 +65,14 @@ class _Blocks(Preprocessor):
         return found
 
 
-class _Inline(InlineProcessor):
-    def handleMatch(  # type: ignore[override]  # noqa: N802 (Python-Markdown calls it so)
+class _Inline(InlineProcessor):  # type: ignore[misc]
+    def handleMatch(  # noqa: N802 (Python-Markdown calls it so)
         self, m: Match[str], data: str
     ) -> tuple[str, int, int]:
         return self.md.htmlStash.store(to_mathml(m[1])), m.start(0), m.end(0)
 
 
-class Formulas(Extension):
+class Formulas(Extension):  # type: ignore[misc]
     """The extension itself."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Python-Markdown calls it so)

@@ -114,11 +114,8 @@ class Tuned:
         pruned = [trial for trial in self.trials if trial.state != "complete"]
         counted = (trial.value if trial.state == "complete" else -math.inf for trial in self.trials)
         best = list(accumulate(counted, max))
-        marks = [
-            Line([trial.number for trial in self.trials], best, "best so far", AXIS),
-        best = list(accumulate((trial.value for trial in complete), max))
         marks: list[Mark] = [
-            Line([trial.number for trial in complete], best, "best so far", AXIS),
+            Line([trial.number for trial in self.trials], best, "best so far", AXIS),
             *(
                 Points([trial.number for trial in trials], [trial.value for trial in trials],
                        name, look.colour, look.shape)
