@@ -96,25 +96,22 @@ def defaults() -> Chart:
 
 def options() -> Chart:
     header, *rows = table_of("options", "Mean of the data sets")
-    alone = [
-        row
-        for row in rows
-        if not row[0].startswith("together") and any(map(_EFFECT.match, row[1:]))
-    ]
-    # All panels have all rows, so that these stand beside their names.
+    alone = [row for row in rows if not row[0].startswith("together")]
     panels = []
-    for column in range(1, len(header)):
-        effects = [
-            (_plain(row[0]), *(effects_of([row], column) or [("", math.nan, math.nan)])[0][1:])
-            for row in alone
-        ]
-        panels.append(
-            effects_panel(
-                header[column], effects, named=column == 1, width=170, ticks=(-0.01, 0, 0.01)
-            )
-        )
+    # Two panels stand beside each other under one list of names: those that either has.
+    for pair in ((1, 2), (3, 4)):
+        shown = [row for row in alone if any(_EFFECT.match(row[column]) for column in pair)]
+        for column in pair:
+            found = {name: numbers for name, *numbers in effects_of(shown, column)}
+            effects = [
+                (_plain(row[0]), *found.get(_plain(row[0]), (math.nan, math.nan))) for row in shown
+            ]
+            panels.append(
+                effects_panel(header[column], effects, named=column == pair[0], width=230,
+                              ticks=(-0.01, 0, 0.01))
+            )  # fmt: skip
     note = "no point: what the base model has by default"
-    return Chart(panels, "What each option comes to alone, for four base models", note, columns=4)
+    return Chart(panels, "What each option comes to alone, for four base models", note, columns=2)
 
 
 def neighbours() -> Chart:
