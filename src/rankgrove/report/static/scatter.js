@@ -237,7 +237,7 @@ function paintScatter(/** @type {Store} */ store, /** @type {HTMLCanvasElement} 
   canvas.setAttribute("aria-label",
     `Scatter plot of ${queriesText(store.shown().length)}: ${metric} of ${store.names[base]} across, ` +
     `of ${store.names[now]} upwards. The table has the same values.`);
-  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
   pen.scale(ratio, ratio);
   paintAxes(pen, store, scale, size);
   if (store.count > DENSE) paintDensity(pen, store, scale, ratio);
