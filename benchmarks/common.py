@@ -158,3 +158,19 @@ def report(name: str, title: str, command: str, packages: Iterable[str], body: s
     else:
         text = text.rstrip("\n") + "\n\n" + section
     RESULTS.write_text(text, encoding="utf-8")
+
+
+_ANSWER = re.compile(r"<!-- answer -->\n.*?<!-- /answer -->\n\n", re.S)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page of the documents, or a picture; the answer that a page opens with is kept.
+
+    It is written by hand: `tests/test_docs.py` says where the new figures do not have its numbers,
+    and `python tools/draw_studies.py` draws its picture.
+    """
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if answer := _ANSWER.search(before):
+        title, _, rest = text.partition("\n\n")
+        text = f"{title}\n\n{answer[0]}{rest}"
+    path.write_text(text, encoding="utf-8")

@@ -166,7 +166,6 @@ def leaves_page(studies: Mapping[str, Study], runner: Runner, command: str) -> s
         "## What it says\n\n"
         + "\n\n".join(leaf_answer(effects, leaf) for leaf in OTHER_LEAVES)
         + f"\n\n{'; '.join(trees)}.\n\n"
-        "![Differences in NDCG@10 to newton, with 95 % intervals](images/leaves.svg)\n\n"
         "## The figures\n\n"
         + "\n\n".join(tables)
         + f"\n\n### Other seeds alone\n\nThe mean of the sets, `{NEWTON}` at other seeds less "

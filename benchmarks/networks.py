@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import commit, limit_threads, machine, table
+from benchmarks.common import commit, limit_threads, machine, table, write_page
 
 limit_threads()
 
@@ -362,7 +362,7 @@ def main() -> None:
     if arguments.quick:
         print(page)
     else:
-        PAGE.write_text(page, encoding="utf-8")
+        write_page(PAGE, page)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.common import commit, limit_threads, table
+from benchmarks.common import commit, limit_threads, table, write_page
 from benchmarks.differences import Floats, mean_difference
 from benchmarks.peers import METRIC
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets
@@ -375,7 +375,7 @@ def main() -> None:
     text = page(Curves.of(cases, store), sets, seeds, store, COMMAND)
     print(text)
     if not options.quick:
-        PAGE.write_text(text, encoding="utf-8")
+        write_page(PAGE, text)
 
 
 if __name__ == "__main__":

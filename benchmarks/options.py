@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import commit, limit_threads, table
+from benchmarks.common import commit, limit_threads, table, write_page
 from benchmarks.differences import Floats, mean_difference
 from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
 from benchmarks.neighbours import neighbours_page, study_neighbours
@@ -227,7 +227,7 @@ def main() -> None:
         if arguments.quick:
             print(text)
         else:
-            path.write_text(text, encoding="utf-8")
+            write_page(path, text)
     print(f"{store.seconds:.0f} s of CPU time in fits", flush=True)
 
 

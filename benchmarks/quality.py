@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.common import limit_threads, report, table
+from benchmarks.common import limit_threads, report, table, write_page
 
 limit_threads()
 
@@ -180,7 +180,7 @@ def main() -> None:
         if arguments.quick:
             print(page)
         else:
-            PAGE.write_text(page, encoding="utf-8")
+            write_page(PAGE, page)
         return
     body = run_quality(sets, 20 if arguments.quick else N_TREES, seeds)
     if not arguments.quick:

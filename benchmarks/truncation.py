@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import commit, limit_threads, table
+from benchmarks.common import commit, limit_threads, table, write_page
 from benchmarks.differences import Floats, mean_difference
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets
 from benchmarks.study import Fitted, Job, Store, fit_all, measured_by
@@ -183,7 +183,7 @@ def main() -> None:
     text = page(folds, store, COMMAND)
     print(text)
     if not options.quick:
-        PAGE.write_text(text, encoding="utf-8")
+        write_page(PAGE, text)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rankgrove
 from rankgrove import make_web_search, write_letor
 from rankgrove.cli.plot import KINDS
 from rankgrove.data.frames import write_table
@@ -56,3 +57,62 @@ def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in PAGES[1:]:
         assert page.name in navigation
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^::: rankgrove\.(\w+)$", reference, re.M)
+    assert sorted(set(rankgrove.__all__) - set(listed)) == []
+    assert len(listed) == len(set(listed))
+
+
+def pictures_on(page):
+    return re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+def test_every_picture_of_the_page_is_there(page):
+    assert [name for name in pictures_on(page) if not (page.parent / name).exists()] == []
+
+
+def test_the_gallery_has_every_picture():
+    images = {
+        path.relative_to(ROOT / "docs").as_posix()
+        for path in (ROOT / "docs" / "images").rglob("*.svg")
+    }
+    assert images - set(pictures_on(ROOT / "docs" / "gallery.md")) == set()
+
+
+STUDIES = ["defaults", "options", "leaves", "neighbours", "number-of-trees", "truncation",
+           "networks"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_opens_with_its_answer_and_a_picture(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    title, answer, rest = re.split(r"<!-- /?answer -->", text)
+    assert title.count("\n") == 2
+    assert answer.count("](images/") == 1
+    # The answer says what the figures say.
+    numbers = re.findall(r"\d\.\d{4}", answer)
+    assert numbers
+    assert [number for number in numbers if number not in rest] == []
+
+
+def test_what_the_tutorial_says_is_what_its_commands_print():
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    printed = "\n".join(re.findall(r"^```console\n(.*?)^```", text, re.M | re.S))
+    said = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    numbers = re.findall(r"(?<![\w.])[+-]?\d\.\d{4}", said)
+    assert len(numbers) >= 3
+    assert [number for number in numbers if number not in printed] == []
+    assert "144/2/48" in printed
+    assert "144 are better, 2 equal and 48 worse" in said
+
+
+def test_the_report_in_the_documents_is_small_whole_and_that_of_the_tutorial():
+    page = (ROOT / "docs" / "example-report.html").read_text(encoding="utf-8")
+    assert len(page) < 400_000
+    assert not re.search(r"(?:src|href)=[\"']?https?:", page)
+    assert "ndcg@10 0.6388 to 0.7264, +0.0876" in page
+    assert "144 queries better, 2 equal, 48 worse" in page

@@ -467,6 +467,8 @@ class Parameters(TrainingParameters):
         has_preferences
             Whether training is by preferences.
 
+        Examples
+        --------
         >>> plan = Parameters(objective="queryrmse").resolve(1000)
         >>> plan.trees.grower, plan.trees.max_leaves, plan.l2_documents, plan.bootstrap
         ('oblivious', 64, 20.0, 1.0)

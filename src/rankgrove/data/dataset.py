@@ -126,6 +126,8 @@ class Dataset(Documents):
         base_scores, document_ids, feature_names, document_weights
             See the class.
 
+        Examples
+        --------
         >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=[5, 5, 6])
         >>> data.n_documents, data.n_queries, data.n_features
         (3, 2, 1)

@@ -83,11 +83,15 @@ def from_frame(
     split_queries
         What to do when a query's rows are not contiguous: "error" or "group".
 
+    Notes
+    -----
     Integers, floats, decimals and booleans become float32; null, None and NaN are missing. An
     integer past 2**24 is rounded to a float32; a finite number past the float32 range, or a
     column of anything else, is an error. Categories are strings, whole numbers or booleans; their
     values in `features` are places in `levels`, and an empty string is a category like others.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": [1, 0], "qid": ["a", "a"], "bm25": [7.5, None]})
     >>> from_frame(frame).features.tolist()
@@ -219,6 +223,8 @@ def read_table(
     split_queries
         As for `from_frame`.
 
+    Notes
+    -----
     In CSV an empty field, NA, NaN, nan, null and NULL are missing. Ids that are all plain
     integers (7, not 007) are read as integers, others as strings, of which only the empty one
     is missing. Categories that are all numbers are read as numbers, unless a mapping says that

@@ -69,6 +69,8 @@ class DaskRanker(WorkersRanker):
             How files and frames are read: label, qid, weight, base_score, document_weight,
             features, split_queries and so on, as for `read_data` and `from_frame`.
 
+        Notes
+        -----
         Ctrl-C ends training: `model_` then has the trees so far, and KeyboardInterrupt goes on to
         the caller.
         """

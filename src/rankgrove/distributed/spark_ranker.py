@@ -84,6 +84,8 @@ class SparkRanker(SparkRankerKeywords, WorkersRanker):
             and where its values are equal, they are in the order of the frame's partitions and of
             the rows in them.
 
+        Notes
+        -----
         Ctrl-C ends training: `model_` then has the trees so far, and KeyboardInterrupt goes on to
         the caller.
         """

@@ -215,7 +215,7 @@ class MARTRegressor(RegressorMixin, RegressorKeywords, _Pointwise):  # type: ign
     n_jobs
         Threads; None for all CPUs. The model has the same bits for any number.
     verbose
-        Whether `fit` shows its progress on stderr.
+        Whether `fit` shows its progress: as text on stderr, in a notebook as a curve that grows.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class MARTClassifier(ClassifierMixin, ClassifierKeywords, _Pointwise):  # type: 
     n_jobs
         Threads; None for all CPUs. The model has the same bits for any number.
     verbose
-        Whether `fit` shows its progress on stderr.
+        Whether `fit` shows its progress: as text on stderr, in a notebook as a curve that grows.
 
     Attributes
     ----------

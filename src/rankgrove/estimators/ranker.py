@@ -26,7 +26,7 @@ class Ranker(RankerKeywords, RankingEstimator, TreeEstimator):
     n_jobs
         Threads; None for all CPUs. The model has the same bits for any number.
     verbose
-        Whether `fit` shows its progress on stderr.
+        Whether `fit` shows its progress: as text on stderr, in a notebook as a curve that grows.
 
     Attributes
     ----------

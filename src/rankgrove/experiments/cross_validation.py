@@ -198,6 +198,8 @@ def cross_validate(
     verbose
         Whether a line on stderr says which folds are done.
 
+    Notes
+    -----
     Ctrl-C ends it: the folds that are done for all estimators are returned, with `interrupted` set;
     if there is none, KeyboardInterrupt goes on to the caller.
 

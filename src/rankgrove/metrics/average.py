@@ -79,6 +79,8 @@ class MAP(Binary):
         What a cut-off divides by: `relevant`, all relevant documents of the query (trec_eval),
         or `cutoff`, at most k of them (LightGBM), so that a perfect ranking has 1.
 
+    Examples
+    --------
     >>> print(MAP(k=100, ties="expected", relevant=2))
     map@100(ties=expected, relevant>=2)
     """

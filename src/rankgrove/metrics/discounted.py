@@ -308,6 +308,8 @@ class Precision(_NeedsCutoff):
         missing ranks count as misses (trec_eval), or `documents`, what there is (XGBoost,
         CatBoost).
 
+    Examples
+    --------
     >>> print(Precision(k=5, relevant=2))
     precision@5(relevant>=2)
     """

@@ -163,6 +163,8 @@ def evaluate(
     n_jobs
         Threads; the result has the same bits for any number.
 
+    Examples
+    --------
     >>> print(evaluate([1, 0, 0, 1], [0.3, 0.2, 0.9, 0.1], ["mrr", "map"], qid=[1, 1, 2, 2]))
     metric    mean  std.error  queries  skipped
     mrr     0.7500     0.2500        2        0

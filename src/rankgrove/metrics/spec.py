@@ -79,6 +79,8 @@ def parse_metric(spec: str | Metric | Callable[..., float], *, preset: str | Non
         A tool whose policies are the defaults: lightgbm, xgboost, catboost, trec_eval or
         sklearn. What the name says itself goes before the preset.
 
+    Examples
+    --------
     >>> parse_metric("map@100(ties=expected, relevant>=2)").k
     100
     >>> print(parse_metric("NDCG @ 10", preset="lightgbm"))

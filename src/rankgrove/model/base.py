@@ -278,6 +278,8 @@ class ScoringModel(ABC):
         n_jobs
             Threads; the forces have the same bits for any number.
 
+        Examples
+        --------
         >>> from rankgrove import Ranker, make_web_search
         >>> data = make_web_search(20, 16, mean_documents=8)
         >>> model = Ranker(objective="rankmart", n_estimators=4).fit(data).model_
@@ -382,7 +384,7 @@ class ScoringModel(ABC):
         return number if isinstance(number, int) and number >= 0 else 0
 
     def _repr_html_(self) -> str:
-        return model_html(self)
+        return model_html(self, self.notes.get(PLAN) or self.parameters)
 
     def _keep_plain_values(self) -> None:
         """Make own copies of parameters, notes and history that a file can hold."""
@@ -405,6 +407,8 @@ def load(path: str | PathLike[str], module: Any = None) -> ScoringModel:
         For a network of a module of one's own, that module or the function that makes it: the file
         has its weights only.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from rankgrove import Ranker, load, make_web_search
     >>> ranker = Ranker(n_estimators=2).fit(make_web_search(20, 16, mean_documents=8))

@@ -131,6 +131,8 @@ def force_totals(
     model, data, trees, objective, n_jobs
         As for `forces_over_trees`.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, force_totals, make_web_search
     >>> data = make_web_search(20, 16, mean_documents=8)
     >>> ranker = Ranker(objective="rankmart", n_estimators=4).fit(data)
@@ -161,6 +163,8 @@ def labels_by_rank(
     top
         Down to this rank.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, labels_by_rank, make_web_search
     >>> data = make_web_search(20, 16, mean_documents=8)
     >>> found = labels_by_rank(Ranker(n_estimators=4).fit(data), data, [0, 4], top=3)

@@ -138,6 +138,8 @@ def forces_at(
     n_jobs
         Threads; the forces have the same bits for any number.
 
+    Examples
+    --------
     >>> from rankgrove import Dataset, forces_at
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 0, 1], group=[3])
     >>> forces_at(data, [0.3, 0.2, 0.1], "rankmart").forces.round(2).tolist()
@@ -187,6 +189,8 @@ def forces_over_trees(
         Rising numbers, from 0 to the number of trees, which stands for a further one; all by
         default.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, forces_over_trees, make_web_search
     >>> data = make_web_search(20, 16, mean_documents=8)
     >>> ranker = Ranker(objective="lambdamart", n_estimators=4).fit(data)

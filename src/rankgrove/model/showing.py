@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,17 @@ if TYPE_CHECKING:
 _FEATURES_SHOWN = 5
 
 
-def model_html(model: ScoringModel) -> str:
-    """The model as HTML: a table, and the learning curves if training measured something."""
-    parts = [html.table((), _facts(model), left=(0, 1))]
+def model_html(model: ScoringModel, plan: Mapping[str, Any]) -> str:
+    """The model as HTML: a table, and the learning curves if training measured something.
+
+    Parameters
+    ----------
+    model
+        Any model.
+    plan
+        What its parameters came to.
+    """
+    parts = [html.table((), _facts(model, plan.get("objective")), left=(0, 1))]
     measured = [
         [name, metric, f"{value:.4f}"]
         for name, values in model.final_metrics().items()
@@ -33,15 +41,14 @@ def model_html(model: ScoringModel) -> str:
     return "\n".join(parts)
 
 
-def _facts(model: ScoringModel) -> Iterator[list[str]]:
+def _facts(model: ScoringModel, objective: Any) -> Iterator[list[str]]:
     yield [model.noun.removeprefix("a "), f"by Rankgrove {model.version}"]
-    objective = model.parameters.get("objective")
     if objective is not None:
         name = objective.get("name") if isinstance(objective, dict) else objective
         yield ["objective", str(name)]
     hidden = {"kind", "version", "feature_names", "needs_base_scores", "levels"}
     for name, value in model.describe().items():
-        if name not in hidden and is_number(value):
+        if name not in hidden and is_number(value) and value:
             yield [name.replace("_", " "), f"{value:,}"]
     if model.schema.needs_base_scores:
         yield ["base scores", "needed to score: it was trained on top of such"]

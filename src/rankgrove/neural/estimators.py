@@ -71,7 +71,7 @@ class RankNet(_NetworkRanker):
         Threads, for forces, metrics and scoring; None for all CPUs. The network has the same bits
         for any number.
     verbose
-        Whether `fit` shows its progress on stderr.
+        Whether `fit` shows its progress: as text on stderr, in a notebook as a curve that grows.
 
     Attributes
     ----------

@@ -77,6 +77,8 @@ class RankingLoss(nn.Module):
     parameters
         Of the objective, as `metric="map"` or `sigma=2.0`.
 
+    Examples
+    --------
     >>> loss = ranking_loss("ranknet")
     >>> scores = torch.zeros(3, requires_grad=True)
     >>> value = loss(scores, [2, 1, 0], offsets=[0, 2, 3])

@@ -65,11 +65,15 @@ def check_objective(
     seed
         Of the scores at which it is tried.
 
+    Notes
+    -----
     A problem is: forces that differ from minus the derivative of the cost; other forces at the
     same scores; forces of a query that depend on other queries. A note is: curvatures that are not
     the derivative of the forces (some objectives take a bound in their place), and forces of which
     no cost is the derivative, because `d force_i / d score_j` is not `d force_j / d score_i`.
 
+    Examples
+    --------
     >>> def squared_error(scores, labels, offsets, weights, forces, curvatures):
     ...     forces[:] = weights * (labels - scores)
     ...     curvatures[:] = 2 * weights

@@ -243,6 +243,8 @@ class LambdaMART(_ByMetric):
         is their mu, and its default that of allRank and of Sentence Transformers). For metrics with
         discounts; distances of ranks know no cut-off.
 
+    Examples
+    --------
     >>> [LambdaMART(metric=name).truncation for name in ("ndcg@5", "ndcg@10", "ndcg")]
     [25, None, 30]
     >>> import numpy as np
@@ -311,6 +313,8 @@ class YetiRank(_WithoutMetric):
     decay
         b of the discount b^(rank - 1).
 
+    Examples
+    --------
     >>> YetiRank().permutations
     10
     """

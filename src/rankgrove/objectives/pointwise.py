@@ -97,6 +97,8 @@ class Logistic(_Pointwise):
         Whether both classes weigh the same in all: documents count n/(2 n+) and n/(2 n-). The
         Newton step of a leaf has these weights above and below.
 
+    Examples
+    --------
     >>> from rankgrove import Dataset
     >>> data = Dataset.from_arrays([[0.0]] * 4, [0, 1, 0, 0], group=[4])
     >>> forces, curvatures = np.empty(4), np.empty(4)

@@ -247,6 +247,8 @@ class StochasticRank(Objective):
     nu, projection
         Of the scale-free step g - projection <g, z> z / (|z| + nu)^2, with z centred.
 
+    Examples
+    --------
     >>> StochasticRank(metric="map(relevant>=1)").samples
     1
     """

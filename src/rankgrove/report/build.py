@@ -142,6 +142,8 @@ def make_report(
     made
         What the page says of its making: "command", and "files", each with name and checksum.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, make_report, make_web_search
     >>> train, test = make_web_search(60, 16, mean_documents=8).split(0.5, 0.5)
     >>> rankers = {f"{n} trees": Ranker(n_estimators=n).fit(train) for n in (2, 6)}

@@ -68,6 +68,8 @@ def compare(
     slices
         Groups of queries to look at: see `rankgrove.experiments.compare.slices.make_slicings`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> labels, old = np.tile([1, 0, 0, 0], 9), np.tile([1, 2, 0, 0], 9)
     >>> new = np.where(np.arange(36) < 28, 3 * labels, old)

@@ -228,6 +228,8 @@ class Comparison:
         method
             The parameters of `Method`.
 
+        Examples
+        --------
         >>> values = {"map": {"old": [0.2, 0.4, 0.3], "new": [0.5, 0.6, 0.6]}}
         >>> [row.mark for row in Comparison.from_values(values).summary("map")]
         ['', 'best']
@@ -363,6 +365,8 @@ class Comparison:
         ax
             Axes of matplotlib to draw into; of "scatter" and "change" one for each other candidate.
 
+        Examples
+        --------
         >>> values = {"map": {"old": [0.2, 0.4, 0.3], "new": [0.5, 0.6, 0.6]}}
         >>> display = Comparison.from_values(values, baseline="old").plot(kind="change")
         >>> display.changes[0].differences.round(6).tolist()

@@ -211,6 +211,8 @@ def generalisation_gap(
     n_jobs
         Threads; the result has the same bits for any number.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, make_web_search
     >>> train, test = make_web_search(60, 16).split(0.5, 0.5)
     >>> gap = generalisation_gap(Ranker(n_estimators=6).fit(train), train, test, "map", every=2)

@@ -78,6 +78,8 @@ def plot_learning_curves(
     ax
         Axes of matplotlib to draw into, one for each data set.
 
+    Examples
+    --------
     >>> history = {"valid": {"map": [0.1, 0.3, 0.2]}}
     >>> display = plot_learning_curves({"0.1": history, "0.5": history})
     >>> display.metric, display.curves["0.5"]["valid"]
@@ -131,6 +133,8 @@ def plot_shrinkage(
     params
         Other parameters of `Ranker`; LambdaMART is the objective unless told.
 
+    Examples
+    --------
     >>> from rankgrove import make_web_search
     >>> train, valid = make_web_search(40, 16).split(0.5, 0.5)
     >>> display = plot_shrinkage(train, valid, (1.0, 0.1), n_estimators=3)

@@ -81,6 +81,8 @@ def plot_importance(
     ax
         Axes of matplotlib to draw into.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, make_web_search
     >>> ranker = Ranker(n_estimators=3).fit(make_web_search(30, 16))
     >>> display = plot_importance(ranker, top=2)
@@ -209,6 +211,8 @@ def plot_dependence(
         Axes of matplotlib to draw into: first one for the effect of each feature, then one for the
         documents of each.
 
+    Examples
+    --------
     >>> from rankgrove import Ranker, make_web_search
     >>> data = make_web_search(30, 16)
     >>> ranker = Ranker(n_estimators=3).fit(data)

@@ -205,6 +205,8 @@ def plot_forces(
     ax
         Axes of matplotlib to draw into.
 
+    Examples
+    --------
     >>> from rankgrove import Dataset, plot_forces
     >>> data = Dataset.from_arrays([[0.0]] * 3, [0, 0, 1], group=[3])
     >>> plot_forces(data, [0.3, 0.2, 0.1]).longest()[0] > 1
@@ -239,6 +241,8 @@ def plot_burges(
     ax
         Axes of matplotlib to draw into, one for each order.
 
+    Examples
+    --------
     >>> from rankgrove import plot_burges
     >>> plot_burges().titles
     ['before: 13 wrong pairs, NDCG 0.766', 'after: 11 wrong pairs, NDCG 0.441']

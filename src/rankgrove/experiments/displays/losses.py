@@ -59,6 +59,8 @@ def plot_pair_loss(sigmas: Sequence[float] = (0.5, 1, 2), *, ax: Any = None) -> 
     ax
         Two axes of matplotlib to draw into.
 
+    Examples
+    --------
     >>> display = plot_pair_loss([2.0])
     >>> middle = len(display.margins) // 2
     >>> float(display.losses[2.0][middle].round(4)), float(display.derivatives[2.0][middle])

@@ -115,6 +115,8 @@ def plot_relative(results: Any = None, *, ax: Any = None) -> RelativeDisplay:
     ax
         Axes of matplotlib to draw into, one for each metric.
 
+    Examples
+    --------
     >>> display = plot_relative()
     >>> [cells.metric for cells in display.cells]
     ['NDCG@10', 'MRR', 'MAP', 'ERR']
@@ -139,6 +141,8 @@ def plot_train_test(
     ax
         Axes of matplotlib to draw into, one for each metric and data set.
 
+    Examples
+    --------
     >>> cells = plot_train_test(tables=["22"]).cells[0]
     >>> cells.metric, cells.numbers["paper: Web10K", "YetiRank"]
     ('NDCG@10', (56.88, 6.13))

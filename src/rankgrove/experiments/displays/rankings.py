@@ -161,6 +161,8 @@ def plot_ranking(
     ax
         Axes of matplotlib to draw into.
 
+    Examples
+    --------
     >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [2, 0, 1], qid=["a", "a", "a"])
     >>> display = plot_ranking(data, {"old": [3, 2, 1], "new": [1, 2, 3]}, "a")
     >>> {name: ranks.tolist() for name, ranks in display.ranks.items()}
@@ -243,6 +245,8 @@ def plot_scores_by_label(
     ax
         Axes of matplotlib to draw into.
 
+    Examples
+    --------
     >>> data = Dataset.from_arrays([[1.0], [2.0], [3.0]], [1, 0, 0], qid=[1, 1, 1])
     >>> display = plot_scores_by_label(data, [5.0, 1.0, 3.0])
     >>> display.labels, [values.tolist() for values in display.scores]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -111,9 +112,10 @@ class Tuned:
         """
         complete = [trial for trial in self.trials if trial.state == "complete"]
         pruned = [trial for trial in self.trials if trial.state != "complete"]
-        best = list(accumulate((trial.value for trial in complete), max))
+        counted = (trial.value if trial.state == "complete" else -math.inf for trial in self.trials)
+        best = list(accumulate(counted, max))
         marks: list[Mark] = [
-            Line([trial.number for trial in complete], best, "best so far", AXIS),
+            Line([trial.number for trial in self.trials], best, "best so far", AXIS),
             *(
                 Points([trial.number for trial in trials], [trial.value for trial in trials],
                        name, look.colour, look.shape)
@@ -218,6 +220,8 @@ def tune(
     callbacks
         Each is called after every trial with the `Trial`; tuning stops if one returns True.
 
+    Notes
+    -----
     Ctrl-C ends tuning: the trial under way is dropped and those before are returned, with
     `interrupted` set; if there is none, KeyboardInterrupt goes on to the caller.
 
