@@ -28,7 +28,7 @@ ROWS = (
     ("estimators",),
     ("neural",),
     ("testing",),
-    ("experiments", "distributed"),
+    ("experiments", "distributed", "export"),
     ("report",),
     ("cli",),
 )
@@ -48,7 +48,7 @@ NEVER_IMPORTS = {("objectives", "trees")}
 # What only these may import, whatever the rows say.
 ONLY_FOR = {
     "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
-    "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
+    "lightgbm": {"testing", "export"}, "xgboost": {"testing", "export"}, "catboost": {"testing"},
     "dask": {"distributed"}, "pyspark": {"distributed"},
 }  # fmt: skip
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
+    from rankgrove.export.export import Export, export_model
+    from rankgrove.export.formats import EXPORT_FORMATS
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.base import ScoringModel, load
@@ -34,14 +36,16 @@ if TYPE_CHECKING:
     from rankgrove.objectives.check import check_objective
     from rankgrove.trees.binned_data import BinnedData
 
-__all__ = [
+__all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of later ones)
     "BinnedData",
     "Combination",
     "CombinedModel",
     "Comparison",
     "CrossValidation",
     "Dataset",
+    "EXPORT_FORMATS",
     "Evaluation",
+    "Export",
     "Gap",
     "LambdaRank",
     "MARTClassifier",
@@ -60,6 +64,7 @@ __all__ = [
     "compare",
     "cross_validate",
     "evaluate",
+    "export_model",
     "from_frame",
     "generalisation_gap",
     "is_local_maximum",
@@ -91,6 +96,8 @@ _HOMES = {
     "experiments.compare.gap": ("Gap", "generalisation_gap"),
     "experiments.optimality": ("is_local_maximum",),
     "experiments.tune.tune": ("Tuned", "tune"),
+    "export.export": ("Export", "export_model"),
+    "export.formats": ("EXPORT_FORMATS",),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.base": ("ScoringModel", "load"),

@@ -1,0 +1,30 @@
+"""All formats by name."""
+
+from __future__ import annotations
+
+import os
+from types import MappingProxyType
+
+from rankgrove.errors import refusal, unknown_name
+from rankgrove.export.format import Format
+from rankgrove.export.sql import SQL
+
+FORMATS: tuple[Format, ...] = (SQL,)
+
+EXPORT_FORMATS = MappingProxyType({entry.name: entry for entry in FORMATS})
+
+
+def find_format(to: str | None, path: str | os.PathLike[str]) -> Format:
+    """The format of a name, or the one that the name of a file means."""
+    if to is not None:
+        if to not in EXPORT_FORMATS:
+            raise unknown_name("the format to export to", str(to), EXPORT_FORMATS)
+        return EXPORT_FORMATS[to]
+    name = os.fspath(path).lower()
+    for entry in FORMATS:
+        if name.endswith(entry.endings or ("/",)):
+            return entry
+    raise refusal(
+        "to", f"be one of {', '.join(EXPORT_FORMATS)} where the file's name does not say it",
+        got=f"none for {os.fspath(path)!r}",
+    )  # fmt: skip
