@@ -6,10 +6,30 @@ import os
 from types import MappingProxyType
 
 from rankgrove.errors import refusal, unknown_name
+from rankgrove.export.c import C
+from rankgrove.export.elasticsearch import ELASTICSEARCH
+from rankgrove.export.elasticsearch_ltr import ELASTICSEARCH_LTR
 from rankgrove.export.format import Format
+from rankgrove.export.java import JAVA
+from rankgrove.export.javascript import JAVASCRIPT
+from rankgrove.export.python import PYTHON
+from rankgrove.export.ranklib import RANKLIB
+from rankgrove.export.solr import SOLR
 from rankgrove.export.sql import SQL
+from rankgrove.export.vespa import VESPA
 
-FORMATS: tuple[Format, ...] = (SQL,)
+FORMATS: tuple[Format, ...] = (
+    ELASTICSEARCH_LTR,
+    ELASTICSEARCH,
+    SOLR,
+    VESPA,
+    RANKLIB,
+    C,
+    JAVA,
+    JAVASCRIPT,
+    PYTHON,
+    SQL,
+)
 
 EXPORT_FORMATS = MappingProxyType({entry.name: entry for entry in FORMATS})
 
