@@ -48,6 +48,10 @@ def make_model(seed: int, *, categories: bool = True, infinite: bool = True) -> 
         arrays = ensemble.arrays()
         arrays["category_set"] = np.where(by_code, NO_SET, ensemble.category_set).astype(np.int32)
         ensemble = Ensemble(**arrays)
+    if seed % 5 == 0:
+        # Leaves of any size, down to those that float32 hardly has.
+        sizes = 10.0 ** rng.uniform(-44, 30, size=len(ensemble.value))
+        ensemble = Ensemble(**ensemble.arrays() | {"value": ensemble.value * sizes})
     names = tuple(f"f{number}" for number in range(N_FEATURES))
     return Model(ensemble, Schema(names, known, categories and seed % 7 == 0), {}, {})
 

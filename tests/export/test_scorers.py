@@ -316,6 +316,7 @@ def test_a_program_that_is_not_there_has_no_version():
     assert program_version("a-compiler-that-nobody-has")() is None
 
 
-def test_a_class_of_java_must_have_a_name_that_java_takes():
-    with pytest.raises(ParameterError, match="name must be a name that a class of Java may have"):
-        exported(JAVA, make_model(1), name="2nd model")
+@pytest.mark.parametrize("name", ["2nd", "A model", "class", "String", "M;"])
+def test_a_class_of_java_must_have_a_name_that_java_takes(name):
+    with pytest.raises(ParameterError, match="name must be the name of a class"):
+        exported(JAVA, make_model(1), name=name)

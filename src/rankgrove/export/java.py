@@ -35,7 +35,11 @@ from rankgrove.export.scorers import (
 )
 
 _LONGEST_STRING = 60_000
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# No word of the language begins with a capital; these are the classes that the file itself uses.
+_CLASS_NAME = re.compile(r"[A-Z][A-Za-z0-9_]*")
+_USED_CLASSES = {
+    "Base64", "ByteBuffer", "ByteOrder", "IllegalArgumentException", "StandardCharsets", "String",
+}  # fmt: skip
 _DEFAULT_NAME = "RankgroveModel"
 
 _FILE = Template("""\
@@ -156,8 +160,9 @@ _CODES_METHOD = """
 
 def _write(source: Exportable, options: Options) -> bytes:
     name = options["name"]
-    if not _IDENTIFIER.fullmatch(name):
-        raise refusal("name", "be a name that a class of Java may have", name)
+    if not _CLASS_NAME.fullmatch(name) or name in _USED_CLASSES:
+        rule = "be the name of a class: a capital, then letters and digits of ASCII"
+        raise refusal("name", rule, name)
     program = Program.of(source)
     joined, separator = _joined_names(program.feature_names)
     return _FILE.substitute(

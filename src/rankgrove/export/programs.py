@@ -44,7 +44,7 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 
-public final class RankgroveCheck {
+public final class $nameCheck {
     public static void main(String[] arguments) throws Exception {
         int count = Integer.parseInt(arguments[0]);
         ByteBuffer features = read("features");
@@ -132,16 +132,17 @@ def score_by_node(content: bytes, rows: Rows, _: Options) -> NDArray[np.float64]
 def score_by_java(content: bytes, rows: Rows, options: Options) -> NDArray[np.float64]:
     """The scores of a scorer in Java, compiled by javac and run by java."""
     needs_base = rows.base is not None
-    runner = _JAVA_RUNNER.replace("$name", options["name"])
+    class_name = options["name"]
+    runner = _JAVA_RUNNER.replace("$name", class_name)
     runner = runner.replace("$base_buffer", 'ByteBuffer base = read("base");' if needs_base else "")
     runner = runner.replace("$base", ", base.getDouble()" if needs_base else "")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / f"{options['name']}.java").write_bytes(content)
-        (folder / "RankgroveCheck.java").write_text(runner, encoding="ascii")
+        (folder / f"{class_name}.java").write_bytes(content)
+        (folder / f"{class_name}Check.java").write_text(runner, encoding="ascii")
         _write_rows(rows, folder)
-        run(["javac", f"{options['name']}.java", "RankgroveCheck.java"], folder)
-        run(["java", "-cp", ".", "RankgroveCheck", str(len(rows.features))], folder)
+        run(["javac", f"{class_name}.java", f"{class_name}Check.java"], folder)
+        run(["java", "-cp", ".", f"{class_name}Check", str(len(rows.features))], folder)
         return _read_scores(folder)
 
 
