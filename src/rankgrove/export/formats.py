@@ -7,9 +7,12 @@ from types import MappingProxyType
 
 from rankgrove.errors import refusal, unknown_name
 from rankgrove.export.format import Format
+from rankgrove.export.lightgbm_text import LIGHTGBM
+from rankgrove.export.onnx_graph import ONNX
 from rankgrove.export.sql import SQL
+from rankgrove.export.xgboost_json import XGBOOST
 
-FORMATS: tuple[Format, ...] = (SQL,)
+FORMATS: tuple[Format, ...] = (ONNX, LIGHTGBM, XGBOOST, SQL)
 
 EXPORT_FORMATS = MappingProxyType({entry.name: entry for entry in FORMATS})
 
