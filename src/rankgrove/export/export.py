@@ -67,11 +67,11 @@ class Export:
             for check in self.checks
             for reason, number in check.left_out.items()
         }
-        unchecked = [] if self.checks else ["Not checked."]
+        agreement = self.format.agreement(self.options)
+        unchecked = "other versions" if self.checks else "anything"
         return [
-            f"Exact: {self.format.exact}. Rounded: {self.format.rounds}.",
+            f"Exact: {agreement.exact}. Rounded: {agreement.rounds}. Not checked: {unchecked}.",
             *sorted(left_out),
-            *unchecked,
             *self.notes,
         ]
 

@@ -65,7 +65,7 @@ def truncated_categories(model: Model, rows: Rows) -> NDArray[np.bool_]:
     values = rows.features[:, used]
     with np.errstate(invalid="ignore"):
         odd = ~np.isnan(values) & ((values != np.floor(values)) | (np.abs(values) >= 2.0**31))
-    return odd.any(axis=1)
+    return np.asarray(odd.any(axis=1))
 
 
 TRUNCATED = "they have a category that is no whole number, which is cut off to one"

@@ -287,9 +287,11 @@ def _outside(source: Exportable, options: Options, rows: Rows) -> dict[str, NDAr
     codes = rows.features[:, categorical]
     odd = (codes < 0) | (codes >= _LARGEST_CODE)
     return {
-        "they have an infinite value, which XGBoost refuses": np.isinf(values).any(axis=1),
+        "they have an infinite value, which XGBoost refuses": np.asarray(
+            np.isinf(values).any(axis=1)
+        ),
         TRUNCATED: truncated_categories(model, rows),
-        "they have a category below 0 or above 16,777,215": odd.any(axis=1),
+        "they have a category below 0 or above 16,777,215": np.asarray(odd.any(axis=1)),
     }
 
 
