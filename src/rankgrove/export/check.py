@@ -222,10 +222,13 @@ def check_table(checks: Iterable[Check]) -> tuple[list[str], list[list[str]]]:
     header += [f"{measured} here / there"] if measured else []
     rows = []
     for check in checks:
-        same = "all" if check.n_same == check.n_documents else f"{check.n_same:,}"
-        rounding = f" ({check.rounding})" if check.rounding else ""
-        row = [check.checked_by, f"{check.n_documents:,}", same + rounding]
-        row.append(f"{check.largest_difference:.2g}")
+        if check.bound is None:
+            same = "all" if check.n_same == check.n_documents else f"{check.n_same:,}"
+            same += f" ({check.rounding})"
+        else:
+            same = f"within {check.bound:.1e}"
+        row = [check.checked_by, f"{check.n_documents:,}", same]
+        row.append(f"{check.largest_difference:.1e}" if check.largest_difference else "0")
         row += [f"{check.n_reordered:,} of {check.n_queries:,}"] if of_data else []
         row += [f"{check.here:.4f} / {check.there:.4f}"] if measured else []
         rows.append(row)

@@ -11,6 +11,7 @@ does not take: what is in no set then falls through to the other one, as it shou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,11 @@ SOLR_SLACK = np.float32(1e-6)
 _UP, _DOWN = np.float32(np.inf), np.float32(-np.inf)
 # The number after the largest float32, if its exponent went on.
 _PAST_LARGEST = 2.0**128
+
+
+def float32s(values: Iterable[float]) -> NDArray[np.float32]:
+    """Numbers as an array of float32."""
+    return np.array(list(values), dtype=np.float32)
 
 
 def widened(thresholds: NDArray[np.float32]) -> NDArray[np.float64]:

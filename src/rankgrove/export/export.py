@@ -13,7 +13,7 @@ from rankgrove.data.matrix import base_of, features_of
 from rankgrove.data.streams import check_writable, format_and_compression, open_for_writing
 from rankgrove.errors import ParameterError, refusal
 from rankgrove.export.check import Check, check_content, check_table
-from rankgrove.export.format import Exportable, Format, Rows
+from rankgrove.export.format import Exportable, ExportError, Format, Rows
 from rankgrove.export.formats import find_format
 from rankgrove.export.made_documents import make_documents
 from rankgrove.model.base import ScoringModel
@@ -67,11 +67,11 @@ class Export:
             for check in self.checks
             for reason, number in check.left_out.items()
         }
-        unchecked = [] if self.checks else ["Not checked."]
+        agreement = self.format.agreement(self.options)
+        unchecked = "other versions" if self.checks else "anything"
         return [
-            f"Exact: {self.format.exact}. Rounded: {self.format.rounds}.",
+            f"Exact: {agreement.exact}. Rounded: {agreement.rounds}. Not checked: {unchecked}.",
             *sorted(left_out),
-            *unchecked,
             *self.notes,
         ]
 
@@ -106,7 +106,7 @@ class Export:
 
 
 def export_model(
-    model: ScoringModel,
+    model: Any,
     path: str | os.PathLike[str],
     to: str | None = None,
     check: Any = None,
@@ -123,7 +123,7 @@ def export_model(
     Parameters
     ----------
     model
-        A model of trees, or several combined into one.
+        A model of trees, or several combined into one; or an estimator that was fitted.
     path
         The file to write.
     to
@@ -155,6 +155,8 @@ def export_model(
         raise refusal("path", "not end in .gz or .zst, as nothing is compressed", os.fspath(path))
     check_writable(path)
     source = Exportable.of(model, n_trees)
+    if not source.n_trees:
+        raise ExportError("a model must have trees to be exported. Got none.")
     if not chosen.takes_base_scores:
         source.refuse_base_scores(chosen.name)
     rows, data = _rows_to_check(source, check)
@@ -173,7 +175,7 @@ def export_model(
         n_bytes=len(content),
         checksum=source.checksum,
         checks=tuple(checks),
-        notes=tuple(chosen.notes(source, chosen_options)),
+        notes=(*_notes_on_levels(source), *chosen.notes(source, chosen_options)),
     )
 
 
@@ -188,6 +190,17 @@ def _rows_to_check(source: Exportable, check: Any) -> tuple[Rows | None, Dataset
     base = base_of(check, None, len(features), needed=schema.needs_base_scores)
     dense = np.ascontiguousarray(np.asarray(features), dtype=np.float32)
     return Rows(dense, base, schema.feature_names), check if isinstance(check, Dataset) else None
+
+
+def _notes_on_levels(source: Exportable) -> list[str]:
+    """How features of categories that are no numbers are to be given."""
+    schema = source.as_model().schema
+    return [
+        f"Feature {name!r} is given as the number of its category: "
+        + ", ".join(f"{number} is {level!r}" for number, level in enumerate(levels[:3]))
+        + (f", … up to {len(levels) - 1}." if len(levels) > 3 else ".")
+        for name, levels in schema.levels_by_name.items()
+    ]
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.errors import DataError, refusal, unknown_name, whole_number
+from rankgrove.errors import DataError, refusal, whole_number
 from rankgrove.model.base import ScoringModel
 from rankgrove.model.combined import CombinedModel
 from rankgrove.model.model import Model
@@ -173,9 +173,13 @@ class Agreement:
         What the score of Rankgrove is turned into before the two are compared for equality.
     bound
         The largest difference that is no error, from the model; 0 where equality is asked for.
+    exact, rounds
+        What of a score is exact, and what is rounded.
     """
 
     words: str
+    exact: str
+    rounds: str
     rounded: Callable[[Floats], NDArray[Any]] = lambda scores: scores
     bound: Callable[[Exportable], float] = lambda source: 0.0
 
@@ -205,9 +209,10 @@ def _as_float32(scores: Floats) -> NDArray[Any]:
     return scores.astype(np.float32)
 
 
-SAME_BITS = Agreement("bits")
-SAME_FLOAT32 = Agreement("float32", rounded=_as_float32)
-FLOAT32_SUMS = Agreement("", bound=float32_bound)
+_LEAVES = "which leaf each document reaches"
+SAME_BITS = Agreement("bits", "every score, to the bit", "nothing")
+SAME_FLOAT32 = Agreement("float32", _LEAVES, "the score, to float32", rounded=_as_float32)
+FLOAT32_SUMS = Agreement("", _LEAVES, "leaves and sums, to float32", bound=float32_bound)
 
 
 @dataclass(frozen=True)
@@ -354,10 +359,8 @@ class Format:
         """All options of this format: those that are given, checked, and the defaults of others."""
         for name in given:
             if name not in self.options:
-                known = list(self.options)
-                if not known:
-                    raise refusal(name, f"be left out for {self.name}", given[name])
-                raise unknown_name(f"an option of {self.name}", name, known)
+                has = f", whose options are {', '.join(self.options)}" if self.options else ""
+                raise refusal(name, f"be left out for {self.name}{has}", given[name])
         return {
             name: option.checked(name, given[name]) if name in given else option.default
             for name, option in self.options.items()

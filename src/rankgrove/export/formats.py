@@ -12,23 +12,29 @@ from rankgrove.export.elasticsearch_ltr import ELASTICSEARCH_LTR
 from rankgrove.export.format import Format
 from rankgrove.export.java import JAVA
 from rankgrove.export.javascript import JAVASCRIPT
+from rankgrove.export.lightgbm_text import LIGHTGBM
+from rankgrove.export.onnx_graph import ONNX
 from rankgrove.export.python import PYTHON
 from rankgrove.export.ranklib import RANKLIB
 from rankgrove.export.solr import SOLR
 from rankgrove.export.sql import SQL
 from rankgrove.export.vespa import VESPA
+from rankgrove.export.xgboost_json import XGBOOST
 
 FORMATS: tuple[Format, ...] = (
     ELASTICSEARCH_LTR,
     ELASTICSEARCH,
     SOLR,
     VESPA,
-    RANKLIB,
-    C,
+    ONNX,
+    LIGHTGBM,
+    XGBOOST,
     JAVA,
+    C,
     JAVASCRIPT,
     PYTHON,
     SQL,
+    RANKLIB,
 )
 
 EXPORT_FORMATS = MappingProxyType({entry.name: entry for entry in FORMATS})

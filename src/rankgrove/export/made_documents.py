@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.export.exact import next_float32
+from rankgrove.export.exact import float32s, next_float32
 from rankgrove.export.format import Exportable, Rows
 from rankgrove.export.tables import codes_left
 from rankgrove.model.model import Model
@@ -49,17 +49,17 @@ def values_to_try(model: Model) -> list[NDArray[np.float32]]:
     found = []
     for feature in range(model.n_features):
         if feature in model.schema.categories:
-            known = np.float32(model.schema.categories[feature])
+            known = float32s(model.schema.categories[feature])
             with np.errstate(over="ignore"):
                 # Unknown, most likely: those past the last one, and one that is no whole number.
-                beyond = np.float32([known.max() + 1, known.min() - 1, known[0] + 0.5])
+                beyond = float32s([known.max() + 1, known.min() - 1, known[0] + 0.5])
             others = beyond[np.isfinite(beyond) & ~np.isin(beyond, known)]
-            found.append(np.concatenate([known, others, np.float32([np.nan])]))
+            found.append(np.concatenate([known, others, float32s([np.nan])]))
             continue
         cuts = np.unique(trees.threshold[trees.feature == feature])
         with np.errstate(over="ignore", under="ignore"):
             below = np.nextafter(cuts, -_INF)
-        others = np.float32([np.nan, 0.0, -1.0, 1.0])
+        others = float32s([np.nan, 0.0, -1.0, 1.0])
         found.append(np.unique(np.concatenate([cuts, next_float32(cuts), below, others])))
     return found
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._version import __version__
-from rankgrove.export.exact import after_widened, widened
+from rankgrove.export.exact import after_widened, float32s, widened
 from rankgrove.export.format import (
     SAME_BITS,
     Consumer,
@@ -185,10 +185,12 @@ def _is_one_of(column: str, values: Sequence[float], dialect: str) -> str | None
     for value in values:
         if not value.is_integer():
             # All float64 numbers that round to this category.
-            below = np.nextafter(np.float32([value]), np.float32(-np.inf))
-            low, high = after_widened(below)[0], widened(np.float32([value]))[0]
-            ends = literal(float(low), dialect), literal(float(high), dialect)
-            tests.append(f"{column} BETWEEN {ends[0]} AND {ends[1]}")
+            category = float32s([value])
+            below = np.nextafter(category, np.float32(-np.inf))
+            ends = (
+                literal(float(end[0]), dialect) for end in (after_widened(below), widened(category))
+            )
+            tests.append(f"{column} BETWEEN {' AND '.join(ends)}")
     return " OR ".join(tests) or None
 
 

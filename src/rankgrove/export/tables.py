@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.export.exact import Membership, membership
+from rankgrove.export.exact import Membership, float32s, membership
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble, Tree
@@ -90,7 +90,7 @@ class WalkTables:
             category_set=rows,
             category_sets=words,
             value=trees.value,
-            categories={f: np.float32(model.schema.categories[f]) for f in used},
+            categories={f: float32s(model.schema.categories[f]) for f in used},
             n_features=model.n_features,
         )
 
@@ -113,7 +113,7 @@ def codes_left(trees: Tree | Ensemble, split: int) -> NDArray[np.bool_]:
     """For each code whether it goes left at a split, by its set or, without one, by threshold."""
     row = int(trees.category_set[split])
     if row == NO_SET:
-        return np.arange(_N_CODES) <= trees.threshold[split]
+        return np.arange(_N_CODES) <= float(trees.threshold[split])
     words = trees.category_sets[row].astype("<u4")
     return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
 
