@@ -354,7 +354,7 @@ def test_trees_that_readers_of_json_give_up_on_are_refused(written):
 def test_leaves_past_all_of_float32_are_refused(written):
     arrays = random_ensemble(np.random.default_rng(0), [2], 2).arrays()
     arrays["value"] = np.array([1.0, -1e39])
-    with pytest.raises(ExportError, match=f"{written.name} holds leaves as float32.*-1e"):
+    with pytest.raises(ExportError, match=f"{written.name} has leaves of float32.*-1e"):
         exported(written, Model(Ensemble(**arrays), Schema(("a", "b")), {}, {}))
 
 

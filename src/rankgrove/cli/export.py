@@ -31,6 +31,23 @@ class FormatOptions:
         str | None, option("NAME", "sql: the table whose rows are scored.", panel=_PANEL)
     ] = None
 
+    name: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "elasticsearch-ltr, solr: what the model is called there; java: its class.",
+            panel=_PANEL,
+        ),
+    ] = None
+    feature_set: Annotated[
+        str | None,
+        option("NAME", "elasticsearch-ltr: the feature set that the model takes.", panel=_PANEL),
+    ] = None
+    store: Annotated[
+        str | None,
+        option("NAME", "solr: the feature store that the model takes.", panel=_PANEL),
+    ] = None
+
     @property
     def chosen(self) -> dict[str, Any]:
         """Those that are given."""

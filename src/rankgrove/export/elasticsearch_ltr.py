@@ -45,7 +45,7 @@ _LARGEST = np.finfo(np.float32).max
 def _write(source: Exportable, options: Options) -> bytes:
     model = only_thresholds(source, _NAME)
     refuse_deep_trees(model, _NAME)
-    leaves = float32_leaves(source, _NAME)
+    leaves = float32_leaves(model, _NAME)
     names = [as_string(name) for name in model.feature_names]
     trees = [
         _tree(model.ensemble.tree(number), leaves[number], names) for number in range(model.n_trees)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove.export.format import Exportable, ExportError
+from rankgrove.export.format import ExportError
+from rankgrove.model.model import Model
 
 
 def float32_text(number: np.float32) -> str:
@@ -18,17 +19,22 @@ def float32_text(number: np.float32) -> str:
     return text if np.float32(float(text)) == number else repr(float(number))
 
 
-def float32_leaves(source: Exportable, format_name: str) -> list[NDArray[np.float32]]:
-    """The leaves of each tree as float32; those that are past all of float32 are refused."""
-    trees = source.parts[0].ensemble
-    with np.errstate(over="ignore", under="ignore"):
-        values = trees.value.astype(np.float32)
-    if np.isinf(values).any():
-        largest = trees.value[np.argmax(np.abs(trees.value))]
+def check_float32_leaves(model: Model, format_name: str) -> None:
+    """Refuse leaves that are infinite as float32."""
+    with np.errstate(over="ignore"):
+        is_too_large = np.isinf(model.ensemble.value.astype(np.float32))
+    if is_too_large.any():
+        value = model.ensemble.value[is_too_large][0]
         raise ExportError(
-            f"{format_name} holds leaves as float32, up to 3.4e38. Got a leaf of {largest!r}: "
-            f"export to onnx, lightgbm or a scorer in c, java, javascript or python."
+            f"{format_name} has leaves of float32. Got a leaf of {value:g}: export to lightgbm."
         )
+
+
+def float32_leaves(model: Model, format_name: str) -> list[NDArray[np.float32]]:
+    """The leaves of each tree as float32; those that are past all of float32 are refused."""
+    check_float32_leaves(model, format_name)
+    trees = model.ensemble
+    values = trees.value.astype(np.float32)
     return [values[trees.leaves_of(number)] for number in range(trees.n_trees)]
 
 

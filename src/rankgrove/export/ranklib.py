@@ -32,7 +32,7 @@ _MISSING = "a missing value, which RankLib reads as 0"
 def _write(source: Exportable, _: Options) -> bytes:
     model = only_thresholds(source, _NAME)
     _refuse_splits_by_missing(model)
-    leaves = float32_leaves(source, _NAME)
+    leaves = float32_leaves(model, _NAME)
     trees = [
         f'<tree id="{number + 1}" weight="1.0">\n'
         f"{_tree(model.ensemble.tree(number), leaves[number])}\n</tree>\n"

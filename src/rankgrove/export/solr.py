@@ -33,7 +33,7 @@ _BETWEEN = "a value between a threshold and the one that Solr can reach"
 def _write(source: Exportable, options: Options) -> bytes:
     model = only_thresholds(source, _NAME)
     refuse_deep_trees(model, _NAME)
-    leaves = float32_leaves(source, _NAME)
+    leaves = float32_leaves(model, _NAME)
     names = [as_string(name) for name in model.feature_names]
     trees = [
         _tree(model.ensemble.tree(number), leaves[number], names) for number in range(model.n_trees)
@@ -102,7 +102,7 @@ SOLR = Format(
     write=_write,
     consumers=(emulator(rules.NAME, _score),),
     agreement=lambda options: FLOAT32_SUMS,
-    headline=lambda options: "The body of PUT /solr/<collection>/schema/model-store, for Solr 9",
+    headline=lambda options: "The body of PUT /solr/<collection>/schema/model-store, for Solr 9.2 or newer",
     options={
         "name": FormatOption("rankgrove", "What the model is called in Solr."),
         "store": FormatOption("_DEFAULT_", "The feature store whose features the model takes."),

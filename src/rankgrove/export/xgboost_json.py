@@ -22,7 +22,6 @@ from rankgrove.export.format import (
     FLOAT32_SUMS,
     Consumer,
     Exportable,
-    ExportError,
     Format,
     Options,
     Rows,
@@ -30,6 +29,7 @@ from rankgrove.export.format import (
     package_version,
 )
 from rankgrove.export.lightgbm_text import TRUNCATED, check_categories, truncated_categories
+from rankgrove.export.numbers import check_float32_leaves
 from rankgrove.export.tables import memberships
 from rankgrove.export.walking import Places, reached_leaves
 from rankgrove.model.model import Model
@@ -88,17 +88,6 @@ def _write(source: Exportable, options: Options) -> bytes:
     before, after = json.dumps(document, separators=(",", ":")).split(f'"{_TREES}"')
     trees = ",".join(tree_json(model, number) for number in range(model.n_trees))
     return f"{before}[{trees}]{after}".encode()
-
-
-def check_float32_leaves(model: Model, format_name: str) -> None:
-    """Refuse leaves that are infinite as float32."""
-    with np.errstate(over="ignore"):
-        is_too_large = np.isinf(model.ensemble.value.astype(np.float32))
-    if is_too_large.any():
-        value = model.ensemble.value[is_too_large][0]
-        raise ExportError(
-            f"{format_name} has leaves of float32. Got a leaf of {value:g}: export to lightgbm."
-        )
 
 
 def plain_names(names: tuple[str, ...]) -> list[str]:

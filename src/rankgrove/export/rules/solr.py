@@ -1,6 +1,6 @@
 """Solr's MultipleAdditiveTreesModel: the body of `PUT /solr/<collection>/schema/model-store`.
 
-As in Solr 9 and 10. Numbers are float32, and Solr adds a slack of 1e-6 to each threshold.
+As in Solr 9.2 and newer, which know missing values. Numbers are float32, and Solr adds a slack of 1e-6 to each threshold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rankgrove.export.rules.walking import Rows, Step, float32_of, walk
 
-NAME = "Solr 9"
+NAME = "Solr 9.2"
 
 _CLASS = "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
 _SLACK = np.float32(1e-6)
