@@ -4,83 +4,67 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankgrove.model.combined import CombinedModel
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
-from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble, Tree
+from rankgrove.trees.ensemble import NO_SET, Ensemble
+from trees.naive_trees import random_ensemble
 
 LARGEST = np.finfo(np.float32).max
 # Where floats end, begin and change their step.
 HARD_THRESHOLDS = np.float32(
-    [0.0, -0.0, 1e-45, -1e-45, 1e-36, -1e-36, LARGEST, -LARGEST, np.inf, 1.0, -1.0, 0.1, 2.0**24]
+    [0.0, -0.0, 1e-45, -1e-45, 1e-36, -1e-36, LARGEST, -LARGEST, np.inf, -np.inf, 0.1, 2.0**24]
 )
-WHOLE, ANY = "whole", "any"
+# Thresholds that stay clear of the values that LightGBM takes for 0.
+NO_TINY = HARD_THRESHOLDS[(HARD_THRESHOLDS == 0) | (np.abs(HARD_THRESHOLDS) > 1e-30)]
+
+# What the categories of a model are.
+NONE, WHOLE, ANY = "none", "whole", "any"
+ODD_CATEGORIES = np.float32([-3.0, 0.5, 3.7, 1e30, -0.1, 1e-40, 7e6])
+
+N_NUMBERS = 4
 
 
-def random_tree(random, n_leaves, schema, thresholds):
-    """A tree of some shape, with splits by threshold and by category, missing either way."""
-    n_splits = n_leaves - 1
-    left, right = np.zeros(n_splits, np.int32), np.zeros(n_splits, np.int32)
-    # The open places of children; each split but the first takes one, leaves take the rest.
-    places = []
-    for split in range(n_splits):
-        if split:
-            at = random.integers(len(places)) if random.random() < 0.7 else len(places) - 1
-            parent, side = places.pop(at)
-            side[parent] = split
-        places += [(split, left), (split, right)]
-    for leaf, (parent, side) in enumerate(places):
-        side[parent] = ~leaf
-    feature = random.integers(schema.n_features, size=n_splits).astype(np.int32)
-    category_set = np.full(n_splits, NO_SET, np.int32)
-    sets = []
-    for split in range(n_splits):
-        if int(feature[split]) in schema.categories:
-            category_set[split] = len(sets)
-            # Among them full and empty ones.
-            low, high = [(0, 1 << 32), (0, 1), ((1 << 32) - 1, 1 << 32)][
-                random.choice(3, p=[0.8, 0.1, 0.1])
-            ]
-            sets.append(random.integers(low, high, size=SET_WORDS, dtype=np.uint64))
-    return Tree(
-        feature=feature,
-        threshold=random.choice(thresholds, size=n_splits).astype(np.float32),
-        missing_left=random.integers(2, size=n_splits).astype(np.uint8),
-        left=left,
-        right=right,
-        category_set=category_set,
-        gain=np.zeros(n_splits),
-        value=random.normal(size=n_leaves) * 10.0 ** random.integers(-3, 2, size=n_leaves),
-        count=np.ones(n_leaves, np.int64),
-        category_sets=np.array(sets, np.uint32).reshape(-1, SET_WORDS),
-    )
+def random_schema(random, kind=WHOLE, needs_base_scores=False):
+    """Some numbers, then two categorical features unless there are to be none."""
+    categories = {}
+    for feature, most in ((N_NUMBERS, 8), (N_NUMBERS + 1, 256)):
+        if kind == NONE:
+            break
+        known = random.permutation(400)[: random.integers(1, most + 1)].astype(np.float32)
+        if kind == ANY:
+            is_odd = random.random(len(known)) < 0.3
+            known = np.unique(np.where(is_odd, random.choice(ODD_CATEGORIES, len(known)), known))
+        categories[feature] = tuple(random.permutation(known).tolist())
+    names = tuple(f"feature {number}" for number in range(N_NUMBERS + len(categories)))
+    return Schema(names, categories, needs_base_scores)
 
 
-def random_schema(random, n_numbers=4, categories=WHOLE, needs_base_scores=False):
-    """Numeric features, then two categorical ones unless there are to be none."""
-    values = {}
-    if categories is not None:
-        for feature, most in ((n_numbers, 8), (n_numbers + 1, 200)):
-            number = int(random.integers(1, most))
-            known = random.permutation(400)[:number].astype(np.float32)
-            if categories == ANY:
-                odd = random.choice(np.float32([-3.0, 0.5, 3.7, 1e30, -0.1, 1e-40, 7e6]), number)
-                known = np.unique(np.where(random.random(number) < 0.5, odd, known))
-                known = random.permutation(known)
-            values[feature] = tuple(known.tolist())
-    names = tuple(f"feature {number}" for number in range(n_numbers + 2 * bool(values)))
-    return Schema(names, values, needs_base_scores)
-
-
-def random_model(seed, *, n_trees=None, most_leaves=12, categories=WHOLE, base_scores=False):
+def random_model(seed, kind=WHOLE, *, schema=None, thresholds=HARD_THRESHOLDS, leaves=None,
+                 base_scores=False):  # fmt: skip
+    """A few trees of 1 to 12 leaves, one in fifty of 300; sets of categories full and empty."""
     random = np.random.default_rng(seed)
-    schema = random_schema(random, categories=categories, needs_base_scores=base_scores)
+    schema = schema or random_schema(random, kind, base_scores)
     near = np.float32(random.normal(size=6))
-    thresholds = np.concatenate([HARD_THRESHOLDS, near, np.nextafter(near, np.float32(np.inf))])
-    if n_trees is None:
-        n_trees = int(random.integers(1, 6))
-    leaves = random.integers(1, most_leaves + 1, size=n_trees)
-    trees = [random_tree(random, int(number), schema, thresholds) for number in leaves]
-    return Model(Ensemble.from_trees(trees), schema, {}, {})
+    cuts = np.concatenate([thresholds, near, np.nextafter(near, np.float32(np.inf))])
+    if leaves is None:
+        leaves = random.integers(1, 13, size=random.integers(1, 6)).tolist()
+        leaves += [300] if seed % 50 == 0 else []
+    known = tuple(schema.categories)
+    trees = random_ensemble(
+        random, leaves, schema.n_features, categorical=known, thresholds=cuts, chain=seed % 9 == 0
+    )
+    arrays = trees.arrays()
+    fill = random.random(len(trees.category_sets))[:, np.newaxis]
+    arrays["category_sets"] = np.where(
+        fill < 0.1, np.uint32(0), np.where(fill > 0.9, np.uint32(2**32 - 1), trees.category_sets)
+    )
+    if seed % 3 == 0:
+        # A category may also be split by a threshold on its code.
+        by_code = random.random(len(trees.feature)) < 0.3
+        arrays["category_set"] = np.where(by_code, NO_SET, trees.category_set).astype(np.int32)
+    arrays["value"] = trees.value * 10.0 ** random.integers(-3, 2, size=len(trees.value))
+    return Model(Ensemble(**arrays), schema, {}, {})
 
 
 def random_documents(seed, model, n_documents=60):
@@ -96,3 +80,15 @@ def random_documents(seed, model, n_documents=60):
         features[:, feature] = random.choice(some, size=n_documents)
     features[random.random(features.shape) < 0.1] = np.nan
     return features
+
+
+def combined_models(seed, kind=ANY):
+    """Trees on the scores of two models, at thresholds that these scores reach; a weighted sum."""
+    random = np.random.default_rng(seed)
+    schema = random_schema(random, kind)
+    parts = tuple(random_model(2 * seed + n, schema=schema, leaves=[5, 1, 7]) for n in (0, 1))
+    documents = random_documents(seed, parts[0])
+    scores = np.concatenate([part.predict(documents) for part in parts]).astype(np.float32)
+    trees = random_ensemble(random, [4, 6, 1], 2, thresholds=scores)
+    on_scores = CombinedModel(parts, Model(trees, Schema(("first", "second")), {}, {}))
+    return on_scores, CombinedModel(parts, weights=(0.3, -1.7))

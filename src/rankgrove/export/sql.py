@@ -1,8 +1,8 @@
 """SQL: one SELECT that adds a column `score` to a table, one CASE per tree.
 
-A missing value is NULL, with which every comparison is neither true nor false: so each CASE tests
-for the side that a missing value does not take. Thresholds are widened, so that columns may be of
-float32 or of float64.
+A missing value is NULL, with which every comparison is neither true nor false: so a condition tests
+for the side that a missing value does not take, or names NULL. Thresholds are widened, so that
+columns may be of float32 or of float64.
 
 Numbers keep their bits: DuckDB takes them as DOUBLE if they have an exponent, PostgreSQL through
 a cast, and SQLite, which reads some decimals one bit off, as fractions over powers of two.
@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,8 +44,8 @@ SQLITE, POSTGRES, DUCKDB = "sqlite", "postgres", "duckdb"
 BASE_SCORE = "base_score"
 _PART = "rankgrove_part_{}"
 
-# Databases refuse expressions of more than 1,000 levels; trees are added one upon the other.
-_MOST_LEVELS = 900
+# What leaves some of 1,000 levels for the trees themselves.
+_MOST_TREES = 900
 # The longest name that PostgreSQL does not cut off, in bytes.
 _LONGEST_NAME = 63
 # The largest power of two that an integer of 64 bits holds.
@@ -53,7 +55,7 @@ _LARGEST_POWER = 62
 def _write(source: Exportable, options: Options) -> bytes:
     dialect = options["dialect"]
     _check_names(source, dialect)
-    _check_levels(source)
+    _check_number_of_trees(source)
     names = [quoted(name) for name in source.feature_names]
     sums = [_score_of(model, names, dialect) for model in source.parts]
     table = quoted(options["table"])
@@ -93,14 +95,13 @@ def _check_names(source: Exportable, dialect: str) -> None:
             )
 
 
-def _check_levels(source: Exportable) -> None:
+def _check_number_of_trees(source: Exportable) -> None:
     for model in source.models:
-        deepest = max((tree.depth for tree in model.ensemble.trees()), default=0)
-        if model.n_trees + 2 * deepest > _MOST_LEVELS:
+        if model.n_trees > _MOST_TREES:
             raise ExportError(
-                f"sql has expressions of limited depth, and each tree adds to it: n_trees and "
-                f"twice their depth must be at most {_MOST_LEVELS}. Got {model.n_trees} trees of "
-                f"depth {deepest}: export the first with n_trees, or export to another format."
+                f"sql adds up trees one upon the other, and databases refuse more than 1,000 "
+                f"levels: a model must have at most {_MOST_TREES} trees. Got {model.n_trees}: "
+                f"export the first with n_trees, or export to another format."
             )
 
 
@@ -135,7 +136,7 @@ def _powers(exponent: int) -> list[int]:
 
 def _score_of(model: Model, names: Sequence[str], dialect: str) -> str:
     """The sum of the trees, from the base score on if the model needs one."""
-    terms = [_case_of(model, number, names, dialect) for number in range(model.n_trees)]
+    terms = [str(_case_of(model, number, names, dialect)) for number in range(model.n_trees)]
     if dialect == POSTGRES:
         terms = [f"CAST({term} AS DOUBLE PRECISION)" for term in terms]
     if model.schema.needs_base_scores:
@@ -145,41 +146,79 @@ def _score_of(model: Model, names: Sequence[str], dialect: str) -> str:
     return "(" + "\n+ ".join(terms) + ")"
 
 
-def _case_of(model: Model, number: int, names: Sequence[str], dialect: str) -> str:
+@dataclass
+class _Case:
+    """A CASE in the making; a leaf has no conditions.
+
+    Attributes
+    ----------
+    whens
+        Its conditions with what holds then, in their order.
+    otherwise
+        The value if none holds.
+    nesting
+        How many CASEs stand one within the other.
+    """
+
+    whens: deque[str]
+    otherwise: str
+    nesting: int
+
+    def __str__(self) -> str:
+        if not self.whens:
+            return self.otherwise
+        return f"CASE {' '.join(self.whens)} ELSE {self.otherwise} END"
+
+
+def _case_of(model: Model, number: int, names: Sequence[str], dialect: str) -> _Case:
+    """A tree, nested as little as can be.
+
+    What stands after ELSE goes on in the same CASE; so of two children the one that is nested less
+    is put after THEN. A tree of n leaves is nested at most log2(n) times, however deep it is: older
+    databases read no more than some twenty CASEs one within the other.
+    """
     tree = model.ensemble.tree(number)
     sets = memberships(tree, model.schema)
     wide = widened(tree.threshold).tolist()
 
-    def leaf(place: int) -> str:
-        return literal(float(tree.value[place]), dialect)
+    def leaf(place: int) -> _Case:
+        return _Case(deque(), literal(float(tree.value[place]), dialect), 0)
 
-    def split(place: int, left: str, right: str) -> str:
+    def split(place: int, left: _Case, right: _Case) -> _Case:
         feature = int(tree.feature[place])
-        column = names[feature]
+        column, missing_left = names[feature], bool(tree.missing_left[place])
         test = sets[place]
-        missing_left = bool(tree.missing_left[place])
+        # The side that a missing value does not take, and the condition to take it.
+        present, absent = (right, left) if missing_left else (left, right)
         if test is not None:
-            inside, outside = (right, left) if missing_left else (left, right)
             values = [model.schema.categories[feature][code] for code in test.codes]
-            condition = _is_one_of(column, values, dialect)
-            return outside if condition is None else _case(condition, inside, outside)
-        if math.isinf(wide[place]):
+            condition, opposite = _is_one_of(column, values, dialect)
+        elif math.isinf(wide[place]):
             # Every value that is there goes left.
-            return left if missing_left else _case(f"{column} IS NULL", right, left)
-        bound = literal(wide[place], dialect)
-        if missing_left:
-            return _case(f"{column} > {bound}", right, left)
-        return _case(f"{column} <= {bound}", left, right)
+            condition = "" if missing_left else f"{column} IS NOT NULL"
+            opposite = f"{column} IS NULL"
+        else:
+            sign, other = (">", "<=") if missing_left else ("<=", ">")
+            bound = literal(wide[place], dialect)
+            condition = f"{column} {sign} {bound}"
+            opposite = f"({column} {other} {bound} OR {column} IS NULL)"
+        if not condition:
+            return absent
+        if present.nesting <= absent.nesting:
+            return _join(condition, present, absent)
+        return _join(opposite, absent, present)
 
     return fold_tree(tree, leaf, split)
 
 
-def _case(condition: str, then: str, otherwise: str) -> str:
-    return f"CASE WHEN {condition} THEN {then} ELSE {otherwise} END"
+def _join(condition: str, then: _Case, otherwise: _Case) -> _Case:
+    otherwise.whens.appendleft(f"WHEN {condition} THEN {then}")
+    nesting = max(then.nesting + 1, otherwise.nesting)
+    return _Case(otherwise.whens, otherwise.otherwise, nesting)
 
 
-def _is_one_of(column: str, values: Sequence[float], dialect: str) -> str | None:
-    """The test for some categories; None where there are none, and no value is one of them."""
+def _is_one_of(column: str, values: Sequence[float], dialect: str) -> tuple[str, str]:
+    """The test for some categories, "" if there are none, and for all else, NULL included."""
     whole = [value for value in values if value.is_integer()]
     tests = [f"{column} IN ({', '.join(literal(v, dialect) for v in whole)})"] if whole else []
     for value in values:
@@ -187,11 +226,12 @@ def _is_one_of(column: str, values: Sequence[float], dialect: str) -> str | None
             # All float64 numbers that round to this category.
             category = float32s([value])
             below = np.nextafter(category, np.float32(-np.inf))
-            ends = (
+            low, high = (
                 literal(float(end[0]), dialect) for end in (after_widened(below), widened(category))
             )
-            tests.append(f"{column} BETWEEN {' AND '.join(ends)}")
-    return " OR ".join(tests) or None
+            tests.append(f"{column} >= {low} AND {column} <= {high}")
+    joined = " OR ".join(tests)
+    return joined and f"({joined})", f"({column} IS NULL OR NOT ({joined}))"
 
 
 def _columns(content: bytes, rows: Rows) -> tuple[list[str], list[NDArray[Any]]]:
@@ -263,7 +303,7 @@ SQL = Format(
     purpose="scoring a table inside SQLite, PostgreSQL or DuckDB; best for at most 200 trees",
     exact="every score, to the bit",
     rounds="nothing",
-    refuses="very many trees (n_trees and twice their depth above 900)",
+    refuses=f"models of more than {_MOST_TREES} trees",
     write=_write,
     consumers=(
         Consumer("sqlite", lambda: sqlite3.sqlite_version, _score_sqlite, reads=_for(SQLITE)),
