@@ -28,7 +28,7 @@ ROWS = (
     ("estimators",),
     ("neural",),
     ("testing",),
-    ("experiments", "distributed"),
+    ("experiments", "distributed", "export"),
     ("report",),
     ("cli",),
 )
@@ -48,8 +48,8 @@ ALSO_IMPORTS: dict[str, set[str] | None] = {
 NEVER_IMPORTS = {("objectives", "trees")}
 # What only these may import, whatever the rows say.
 ONLY_FOR = {
-    "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
-    "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
+    "cli": {"__main__", "cli"}, "numba": {"_jit"}, "torch": {"neural"},
+    "lightgbm": {"export", "testing"}, "xgboost": {"export", "testing"}, "catboost": {"testing"},
     "dask": {"distributed"}, "pyspark": {"distributed"}, "matplotlib": {"pictures"},
 }  # fmt: skip
 

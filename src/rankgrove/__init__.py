@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rankgrove.experiments.displays.rankings import plot_ranking, plot_scores_by_label
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
+    from rankgrove.export.export import Export, export_model
+    from rankgrove.export.formats import EXPORT_FORMATS
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.base import ScoringModel, load
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from rankgrove.report.build import Report, make_report
     from rankgrove.trees.binned_data import BinnedData
 
-__all__ = [
+__all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of later ones)
     "BinnedData",
     "Combination",
     "CombinedModel",
@@ -57,7 +59,9 @@ __all__ = [
     "CrossValidation",
     "Dataset",
     "Display",
+    "EXPORT_FORMATS",
     "Evaluation",
+    "Export",
     "ForceField",
     "ForceTotals",
     "Gap",
@@ -80,6 +84,7 @@ __all__ = [
     "compare",
     "cross_validate",
     "evaluate",
+    "export_model",
     "force_totals",
     "forces_at",
     "forces_over_trees",
@@ -117,51 +122,18 @@ __all__ = [
 _HOMES = {
     "boosting.bin_files": ("bin_files",),
     "data.dataset": ("Dataset",),
-    "data.files": (
-        "read_data",
-        "write_data",
-    ),
-    "data.frames": (
-        "from_frame",
-        "read_table",
-        "to_frame",
-        "write_table",
-    ),
-    "data.letor": (
-        "read_letor",
-        "write_letor",
-    ),
+    "data.files": ("read_data", "write_data"),
+    "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
+    "data.letor": ("read_letor", "write_letor"),
     "data.synthetic": ("make_web_search",),
-    "estimators.mart": (
-        "MARTClassifier",
-        "MARTRegressor",
-    ),
+    "estimators.mart": ("MARTClassifier", "MARTRegressor"),
     "estimators.ranker": ("Ranker",),
-    "experiments.combine.combine": (
-        "Combination",
-        "combine",
-        "combine_two",
-    ),
-    "experiments.compare.compare": (
-        "Comparison",
-        "compare",
-    ),
-    "experiments.compare.gap": (
-        "Gap",
-        "generalisation_gap",
-    ),
-    "experiments.cross_validation": (
-        "CrossValidation",
-        "cross_validate",
-    ),
-    "experiments.displays.curves": (
-        "plot_learning_curves",
-        "plot_shrinkage",
-    ),
-    "experiments.displays.features": (
-        "plot_dependence",
-        "plot_importance",
-    ),
+    "experiments.combine.combine": ("Combination", "combine", "combine_two"),
+    "experiments.compare.compare": ("Comparison", "compare"),
+    "experiments.compare.gap": ("Gap", "generalisation_gap"),
+    "experiments.cross_validation": ("CrossValidation", "cross_validate"),
+    "experiments.displays.curves": ("plot_learning_curves", "plot_shrinkage"),
+    "experiments.displays.features": ("plot_dependence", "plot_importance"),
     "experiments.displays.forces": (
         "plot_burges",
         "plot_force_totals",
@@ -169,53 +141,24 @@ _HOMES = {
         "plot_labels_by_rank",
     ),
     "experiments.displays.losses": ("plot_pair_loss",),
-    "experiments.displays.paper": (
-        "plot_relative",
-        "plot_train_test",
-    ),
-    "experiments.displays.rankings": (
-        "plot_ranking",
-        "plot_scores_by_label",
-    ),
+    "experiments.displays.paper": ("plot_relative", "plot_train_test"),
+    "experiments.displays.rankings": ("plot_ranking", "plot_scores_by_label"),
     "experiments.optimality": ("is_local_maximum",),
-    "experiments.tune.tune": (
-        "Tuned",
-        "tune",
-    ),
-    "metrics.evaluate": (
-        "Evaluation",
-        "MetricResult",
-        "evaluate",
-    ),
+    "experiments.tune.tune": ("Tuned", "tune"),
+    "export.export": ("Export", "export_model"),
+    "export.formats": ("EXPORT_FORMATS",),
+    "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
-    "model.base": (
-        "ScoringModel",
-        "load",
-    ),
-    "model.by_label": (
-        "ForceTotals",
-        "LabelsByRank",
-        "force_totals",
-        "labels_by_rank",
-    ),
+    "model.base": ("ScoringModel", "load"),
+    "model.by_label": ("ForceTotals", "LabelsByRank", "force_totals", "labels_by_rank"),
     "model.combined": ("CombinedModel",),
-    "model.forces": (
-        "ForceField",
-        "forces_at",
-        "forces_over_trees",
-    ),
+    "model.forces": ("ForceField", "forces_at", "forces_over_trees"),
     "model.model": ("Model",),
     "model.scorer": ("Scorer",),
-    "neural.estimators": (
-        "LambdaRank",
-        "RankNet",
-    ),
+    "neural.estimators": ("LambdaRank", "RankNet"),
     "objectives.check": ("check_objective",),
     "pictures.display": ("Display",),
-    "report.build": (
-        "Report",
-        "make_report",
-    ),
+    "report.build": ("Report", "make_report"),
     "trees.binned_data": ("BinnedData",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -35,6 +35,7 @@ COMMANDS = {
     "explain": "Show what a model rests on, or why documents stand where they do.",
     "forces": "Show what an objective pushes documents by: up or down, and how hard.",
     "plot": "Draw a picture: of training, a comparison, one query, or what a model rests on.",
+    "export": "Write a model as a file for another program, and check that it scores alike.",
     "convert": "Write a data file in another format, chosen by the name of OUT.",
     "bin": "Bin data that may be larger than memory, for train, tune and cv.",
     "metrics": "List the metrics and their policies, or show all of one.",

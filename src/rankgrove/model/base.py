@@ -31,6 +31,7 @@ from rankgrove.model.files import (
     map_history,
     read_file,
     refusing,
+    with_checksum,
     write_file,
 )
 from rankgrove.model.importance import PermutationImportance, shuffled_drops
@@ -178,6 +179,12 @@ class ScoringModel(ABC):
     def _file_version(self) -> int:
         """The version of its format that has what this model needs."""
         return 1
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of all that its file holds, as `save` writes it there: which model this is."""
+        metadata, arrays = self._to_file()
+        return with_checksum(self._format, metadata, arrays, self._file_version)["checksum"]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a model file, best named `.safetensors`; it appears whole or not at all.

@@ -129,12 +129,20 @@ def write_file(
             f"a model is not compressed: its path must not end in .gz or .zst. "
             f"Got {os.fspath(path)!r}: name it model.safetensors."
         )
-    metadata = {"format": format_name, "format_version": str(version), **metadata}
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    metadata["checksum"] = checksum(metadata, [_as_tensor(*item) for item in arrays.items()])
+    metadata = with_checksum(format_name, metadata, arrays, version)
     content = in_fixed_order(safetensors.numpy.save(arrays, metadata))
     with open_for_writing(path) as stream:
         stream.write(content)
+
+
+def with_checksum(
+    format_name: str, metadata: dict[str, str], arrays: Arrays, version: int
+) -> dict[str, str]:
+    """All metadata of a file: the given ones, the format, its version and the checksum."""
+    metadata = {"format": format_name, "format_version": str(version), **metadata}
+    tensors = [_as_tensor(*item) for item in arrays.items()]
+    return {**metadata, "checksum": checksum(metadata, tensors)}
 
 
 def read_file(
