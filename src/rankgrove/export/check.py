@@ -112,6 +112,7 @@ def check_content(
     A difference beyond what the format states is an `ExportError`.
     """
     # As a matrix: `predict` wants categories with names by their names, and no file has these.
+    # As `predict` does, but categories already are the numbers that stand for them.
     scores = source.as_model()._score(rows.features, rows.base, None, None)
     outside = written.outside(source, options, rows)
     agreement = written.agreement(options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Mapping
 
 from rankgrove.errors import refusal, unknown_name
 from rankgrove.export.c import C
@@ -37,7 +37,31 @@ FORMATS: tuple[Format, ...] = (
     RANKLIB,
 )
 
-EXPORT_FORMATS = MappingProxyType({entry.name: entry for entry in FORMATS})
+
+class Formats(Mapping[str, Format]):
+    """The formats that `export_model` writes, by name; each says what it holds and refuses.
+
+    >>> print(EXPORT_FORMATS["onnx"].extension)
+    .onnx
+    """
+
+    def __init__(self, formats: Iterable[Format]) -> None:
+        self._by_name = {entry.name: entry for entry in formats}
+
+    def __getitem__(self, name: str) -> Format:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"<Formats: {', '.join(self)}>"
+
+
+EXPORT_FORMATS = Formats(FORMATS)
 
 
 def find_format(to: str | None, path: str | os.PathLike[str]) -> Format:
