@@ -28,8 +28,8 @@ ROWS = (
     ("estimators",),
     ("neural",),
     ("testing",),
-    ("experiments", "distributed"),
-    ("report",),
+    ("experiments", "distributed", "importing"),
+    ("report", "card", "mlflow"),
     ("cli",),
 )
 ROW_OF = {part: number for number, row in enumerate(ROWS) for part in row}
@@ -49,7 +49,7 @@ NEVER_IMPORTS = {("objectives", "trees")}
 ONLY_FOR = {
     "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
     "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
-    "dask": {"distributed"}, "pyspark": {"distributed"},
+    "dask": {"distributed"}, "pyspark": {"distributed"}, "mlflow": {"mlflow"},
 }  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make

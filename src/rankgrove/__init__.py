@@ -11,6 +11,7 @@ from rankgrove._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from rankgrove.boosting.bin_files import bin_files
+    from rankgrove.card import model_card
     from rankgrove.data.dataset import Dataset
     from rankgrove.data.files import read_data, write_data
     from rankgrove.data.frames import from_frame, read_table, to_frame, write_table
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rankgrove.experiments.cross_validation import CrossValidation, cross_validate
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
+    from rankgrove.importing.check import ImportCheck, check_import
+    from rankgrove.importing.importer import import_model
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.base import ScoringModel, load
@@ -43,6 +46,7 @@ __all__ = [
     "Dataset",
     "Evaluation",
     "Gap",
+    "ImportCheck",
     "LambdaRank",
     "MARTClassifier",
     "MARTRegressor",
@@ -54,6 +58,7 @@ __all__ = [
     "ScoringModel",
     "Tuned",
     "bin_files",
+    "check_import",
     "check_objective",
     "combine",
     "combine_two",
@@ -62,9 +67,11 @@ __all__ = [
     "evaluate",
     "from_frame",
     "generalisation_gap",
+    "import_model",
     "is_local_maximum",
     "load",
     "make_web_search",
+    "model_card",
     "parse_metric",
     "read_data",
     "read_letor",
@@ -78,6 +85,7 @@ __all__ = [
 
 _HOMES = {
     "boosting.bin_files": ("bin_files",),
+    "card": ("model_card",),
     "data.dataset": ("Dataset",),
     "data.files": ("read_data", "write_data"),
     "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
@@ -91,6 +99,8 @@ _HOMES = {
     "experiments.compare.gap": ("Gap", "generalisation_gap"),
     "experiments.optimality": ("is_local_maximum",),
     "experiments.tune.tune": ("Tuned", "tune"),
+    "importing.check": ("ImportCheck", "check_import"),
+    "importing.importer": ("import_model",),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.base": ("ScoringModel", "load"),
