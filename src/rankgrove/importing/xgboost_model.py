@@ -124,20 +124,23 @@ def _tree(told: dict[str, Any], number: int, weight: float) -> ForeignTree:
     splits, leaves = np.flatnonzero(~is_leaf), np.flatnonzero(is_leaf)
     with np.errstate(over="ignore"):
         below = np.nextafter(conditions, np.float32(-np.inf))
-    cover = numbers_in(told, "sum_hessian", np.float64, n_nodes)
-    root_first = places[0] < 0 or places[0] == 0
-    if not root_first:
-        refuse(f"must have the root of a tree first. Got another in tree {number}. {AGAIN}")
+    cover = _as_written(told, "sum_hessian", n_nodes)
     if places[0] < 0:
         return ForeignTree.of_one_leaf(weight * float(conditions[0]), float(cover[0]))
     return ForeignTree(
         numbers_in(told, "split_indices", np.int64, n_nodes)[splits], below[splits],
         numbers_in(told, "default_left", np.int64, n_nodes)[splits] != 0,
         places[left[splits]], places[right[splits]],
-        numbers_in(told, "loss_changes", np.float64, n_nodes)[splits],
+        _as_written(told, "loss_changes", n_nodes)[splits],
         weight * conditions[leaves].astype(np.float64), cover[leaves],
         _sets(told, number, is_leaf, places),
     )  # fmt: skip
+
+
+def _as_written(told: dict[str, Any], name: str, length: int) -> NDArray[np.float64]:
+    """Numbers of float32, which JSON has to fewer digits than UBJSON."""
+    found: NDArray[np.float64] = numbers_in(told, name, np.float32, length).astype(np.float64)
+    return found
 
 
 def _sets(
