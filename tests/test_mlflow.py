@@ -23,8 +23,8 @@ def mlflow():
 @pytest.fixture(scope="module")
 def frame():
     pd = pytest.importorskip("pandas")
-    data = make_web_search(30, 4, mean_documents=8, seed=1)
-    table = pd.DataFrame(np.asarray(data.features), columns=["a", "b c", "d", "e"])
+    data = make_web_search(30, 16, mean_documents=8, seed=1)
+    table = pd.DataFrame(np.asarray(data.features)[:, :4], columns=["a", "b c", "d", "e"])
     table = table.astype(np.float64)
     table["place"] = np.where(np.arange(len(table)) % 3 == 0, "web", "app")
     table["label"] = data.labels.astype(int) + (table["place"] == "web")

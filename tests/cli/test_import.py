@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,3 +146,24 @@ def test_a_file_to_write_asks_for_a_card(cli, trained):
 def test_json_of_an_import_is_one_document(cli, source):
     result = cli("import", source, "-o", "model.safetensors", "--no-check", "--json")
     assert json.loads(result.stdout)["trees"] == 8
+
+
+def test_the_commands_of_the_page_run(cli, tmp_path):
+    import lightgbm
+
+    from rankgrove import Ranker, make_web_search
+
+    data = make_web_search(20, 20, mean_documents=10, seed=3)
+    write_letor(data, tmp_path / "test.txt")
+    settings = {"objective": "lambdarank", "min_data_in_leaf": 5, "verbosity": -1, "num_threads": 1}
+    train = lightgbm.Dataset(np.asarray(data.features), data.labels, group=data.group)
+    lightgbm.train(settings, train, 8).save_model(tmp_path / "lightgbm.txt")
+    Ranker(n_estimators=2).fit(data).save(tmp_path / "other.safetensors")
+    page = (Path(__file__).parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
+    commands = re.findall(r"(?m)^\$ rankgrove (.*)$", page)
+    assert len(commands) >= 3
+    for command in commands:
+        result = cli(*command.split())
+        assert result.exit_code == 0, result.stderr
+        if command.startswith("import"):
+            assert result.stdout in page

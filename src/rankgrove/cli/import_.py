@@ -47,7 +47,9 @@ def import_(
     *,
     reading: Reading,
 ) -> None:
-    """Turn a model of LightGBM, XGBoost or CatBoost into one of Rankgrove, and compare both.
+    """Turn a model of LightGBM, XGBoost or CatBoost into one of Rankgrove.
+
+    Its scores are compared with those of the library, if that is installed.
 
     rankgrove import lightgbm.txt -o model.safetensors --check test.txt
     """
