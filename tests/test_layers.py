@@ -30,6 +30,8 @@ ROWS = (
     ("testing",),
     ("experiments", "distributed", "export"),
     ("report",),
+    ("experiments", "distributed", "importing"),
+    ("report", "card", "mlflow"),
     ("cli",),
 )
 ROW_OF = {part: number for number, row in enumerate(ROWS) for part in row}
@@ -51,6 +53,7 @@ ONLY_FOR = {
     "cli": {"__main__", "cli"}, "numba": {"_jit"}, "torch": {"neural"},
     "lightgbm": {"export", "testing"}, "xgboost": {"export", "testing"}, "catboost": {"testing"},
     "dask": {"distributed"}, "pyspark": {"distributed"}, "matplotlib": {"pictures"},
+    "mlflow": {"mlflow"},
 }  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make

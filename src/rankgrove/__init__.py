@@ -11,6 +11,7 @@ from rankgrove._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from rankgrove.boosting.bin_files import bin_files
+    from rankgrove.card import model_card
     from rankgrove.data.dataset import Dataset
     from rankgrove.data.files import read_data, write_data
     from rankgrove.data.frames import from_frame, read_table, to_frame, write_table
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.export.export import Export, export_model
     from rankgrove.export.formats import EXPORT_FORMATS
+    from rankgrove.importing.check import ImportCheck, check_import
+    from rankgrove.importing.importer import import_model
     from rankgrove.metrics.evaluate import Evaluation, MetricResult, evaluate
     from rankgrove.metrics.spec import parse_metric
     from rankgrove.model.base import ScoringModel, load
@@ -65,6 +68,7 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
     "ForceField",
     "ForceTotals",
     "Gap",
+    "ImportCheck",
     "LabelsByRank",
     "LambdaRank",
     "MARTClassifier",
@@ -78,6 +82,7 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
     "ScoringModel",
     "Tuned",
     "bin_files",
+    "check_import",
     "check_objective",
     "combine",
     "combine_two",
@@ -90,11 +95,13 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
     "forces_over_trees",
     "from_frame",
     "generalisation_gap",
+    "import_model",
     "is_local_maximum",
     "labels_by_rank",
     "load",
     "make_report",
     "make_web_search",
+    "model_card",
     "parse_metric",
     "plot_burges",
     "plot_dependence",
@@ -121,6 +128,7 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
 
 _HOMES = {
     "boosting.bin_files": ("bin_files",),
+    "card": ("model_card",),
     "data.dataset": ("Dataset",),
     "data.files": ("read_data", "write_data"),
     "data.frames": ("from_frame", "read_table", "to_frame", "write_table"),
@@ -147,6 +155,8 @@ _HOMES = {
     "experiments.tune.tune": ("Tuned", "tune"),
     "export.export": ("Export", "export_model"),
     "export.formats": ("EXPORT_FORMATS",),
+    "importing.check": ("ImportCheck", "check_import"),
+    "importing.importer": ("import_model",),
     "metrics.evaluate": ("Evaluation", "MetricResult", "evaluate"),
     "metrics.spec": ("parse_metric",),
     "model.base": ("ScoringModel", "load"),

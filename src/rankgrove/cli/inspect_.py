@@ -61,12 +61,23 @@ class Finding:
 def inspect(
     file: Annotated[Path, argument("FILE", "A data file of any format, or a model.")],
     per_feature: Annotated[bool, option(None, "Also list every feature.", "--per-feature")] = False,
+    card: Annotated[
+        bool, option(None, "Of a model: a card for a hub, in Markdown.", "--card")
+    ] = False,
+    out: Annotated[
+        Path | None, option("FILE", "With --card: the file to write, as README.md.", "--out", "-o")
+    ] = None,
     categorical: Categorical = None,
     json: Json = False,
     *,
     reading: Reading,
 ) -> None:
     """Show what is in a model or in a data file, and what in the data is worth a look."""
+    if card or out is not None:
+        from rankgrove.cli.inspect_model import show_card
+
+        show_card(file, out, asked=card)
+        return
     if is_model_file(file):
         from rankgrove.cli.inspect_model import inspect_model
 

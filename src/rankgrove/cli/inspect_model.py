@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankgrove.cli.console import count, heading, make_table, show, show_json
 from rankgrove.cli.explain import feature_use, use_table
+from rankgrove.cli.files import check_outputs, write_text
 from rankgrove.cli.models import load_model
+from rankgrove.errors import parameter, refusal
 
 if TYPE_CHECKING:
     from rankgrove.model.base import ScoringModel
@@ -52,6 +55,21 @@ def inspect_model(path: Path, json: bool) -> None:
         show(table, "")
     if used:
         show(use_table(used, _FEATURES_SHOWN))
+
+
+def show_card(path: Path, out: Path | None, *, asked: bool) -> None:
+    """Show the card of a model, or write it to a file."""
+    from rankgrove.card import model_card
+
+    if not asked:
+        raise refusal("out", f"be given with {parameter('card')}", str(out))
+    check_outputs([path], {"out": out})
+    text = model_card(load_model(path), path.stem, path.name)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)
+        show(f"Wrote {out}: fill in the license and what the data were.")
 
 
 def describe_model(model: ScoringModel) -> dict[str, Any]:
@@ -148,16 +166,31 @@ def _show_parts(found: dict[str, Any]) -> None:
 
 def _show_parameters(model: ScoringModel, found: dict[str, Any]) -> None:
     """Of trees the parameters that are not the defaults; of others all."""
+    from rankgrove.importing.foreign import IMPORTED
+
     given, plan = model.parameters, plan_of(model)
     if found["kind"] != "model":
         _show_values("parameter", "value", rows=given.items())
     elif changed := found["changed_parameters"]:
         rows = ((name, *values) for name, values in changed.items())
         _show_values("parameter", "value", "default", rows=rows)
+    elif IMPORTED in model.notes:
+        show(_origin(model.notes[IMPORTED]), "")
     else:
         show("All parameters are the defaults.", "")
     left_open = [(name, value) for name, value in plan.items() if given.get(name) == "auto"]
     _show_values("left to training", "came to", rows=left_open)
+
+
+def _origin(told: Any) -> str:
+    """Which library trained an imported model."""
+    from rankgrove.testing.peers import PEERS
+
+    if not isinstance(told, dict) or told.get("kind") not in PEERS:
+        return "It was imported."
+    title, checksum = PEERS[told["kind"]].title, str(told.get("sha256"))
+    words = f"{told.get('version')}, {told.get('objective')}"
+    return f"It was trained by {title} ({words}) and imported from a file of SHA-256 {checksum}."
 
 
 def _show_values(*columns: str, rows: Iterable[tuple[Any, ...]]) -> None:

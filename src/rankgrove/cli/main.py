@@ -36,6 +36,7 @@ COMMANDS = {
     "forces": "Show what an objective pushes documents by: up or down, and how hard.",
     "plot": "Draw a picture: of training, a comparison, one query, or what a model rests on.",
     "export": "Write a model as a file for another program, and check that it scores alike.",
+    "import": "Turn a model of LightGBM, XGBoost or CatBoost into one of Rankgrove.",
     "convert": "Write a data file in another format, chosen by the name of OUT.",
     "bin": "Bin data that may be larger than memory, for train, tune and cv.",
     "metrics": "List the metrics and their policies, or show all of one.",
@@ -43,7 +44,9 @@ COMMANDS = {
     "paper": 'Run the experiments of "Which Tricks are Important for Learning to Rank?".',
     "warmup": "Compile everything ahead, on all processors, so that no later command waits for it.",
 }
-_MODULES = {"inspect": "inspect_", "bin": "bin_"}  # (whose names others have already)
+# (Whose names others have already.)
+_MODULES = {"inspect": "inspect_", "bin": "bin_", "import": "import_"}
+_FUNCTIONS = {"import": "import_"}
 
 # The base of all that is wrong with a command line; Typer does not export it by name.
 _UsageError: Any = typer.BadParameter.__base__
@@ -98,12 +101,13 @@ class _Group(TyperGroup):
 
 def load_function(name: str) -> Any:
     """The function of a command."""
-    return getattr(import_module(f"rankgrove.cli.{_MODULES.get(name, name)}"), name)
+    module = import_module(f"rankgrove.cli.{_MODULES.get(name, name)}")
+    return getattr(module, _FUNCTIONS.get(name, name))
 
 
 def _make_command(function: Any) -> Any:
     alone = typer.Typer(add_completion=False)
-    alone.command(function.__name__)(function)
+    alone.command(function.__name__.rstrip("_"))(function)
     return typer.main.get_command(alone)
 
 

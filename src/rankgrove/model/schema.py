@@ -17,7 +17,7 @@ from rankgrove.errors import DataError, is_whole_number, refuse_repeats
 from rankgrove.trees.binning import CategoryCodes, with_category_codes
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Ensemble
 
-_MOST_CATEGORIES = 32 * SET_WORDS
+MOST_CATEGORIES = 32 * SET_WORDS
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def _as_categories(feature: Any, values: Any, n_features: int) -> tuple[int, tup
         raise DataError(f"categories must be of one of {n_features} features. Got {feature}.")
     with np.errstate(over="ignore"):
         categories = tuple(float(np.float32(value)) for value in values)
-    if not 1 <= len(categories) <= _MOST_CATEGORIES:
+    if not 1 <= len(categories) <= MOST_CATEGORIES:
         raise DataError(
-            f"a categorical feature must have 1 to {_MOST_CATEGORIES} categories. "
+            f"a categorical feature must have 1 to {MOST_CATEGORIES} categories. "
             f"Got {len(categories)} for feature {feature}."
         )
     if not all(math.isfinite(value) for value in categories):

@@ -1,0 +1,1 @@
+"""Models of LightGBM, XGBoost and CatBoost, read from their files without these libraries."""
