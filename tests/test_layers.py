@@ -28,7 +28,7 @@ ROWS = (
     ("estimators",),
     ("neural",),
     ("testing",),
-    ("experiments", "distributed"),
+    ("experiments", "distributed", "serving"),
     ("report",),
     ("cli",),
 )
@@ -50,6 +50,8 @@ ONLY_FOR = {
     "cli": {"cli", "__main__"}, "numba": {"_jit"}, "torch": {"neural"},
     "lightgbm": {"testing"}, "xgboost": {"testing"}, "catboost": {"testing"},
     "dask": {"distributed"}, "pyspark": {"distributed"},
+    "starlette": {"serving"}, "uvicorn": {"serving"}, "msgspec": {"serving"},
+    "prometheus_client": {"serving"},
 }  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make

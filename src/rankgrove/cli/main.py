@@ -32,6 +32,7 @@ COMMANDS = {
     "combine": "Combine rankers: the weights that maximise a metric.",
     "optimality": "Test whether a model is at a local maximum of a metric.",
     "explain": "Show what a model rests on, or why documents stand where they do.",
+    "serve": "Serve models over HTTP: scores and rankings for other programs.",
     "convert": "Write a data file in another format, chosen by the name of OUT.",
     "bin": "Bin data that may be larger than memory, for train, tune and cv.",
     "metrics": "List the metrics and their policies, or show all of one.",
