@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -87,6 +88,7 @@ def serve(
     def announce(address: str) -> None:
         if json:
             show_json({"address": address, "models": paths, "shadow": shadows, "workers": workers})
+            sys.stdout.flush()
         else:
             show(f"Serving {count(len(paths), 'model')} at {address}: {', '.join(paths)}")
 
