@@ -35,7 +35,9 @@ def test_documents_come_back_in_the_order_of_their_scores(client, model, query, 
 
 
 def test_a_model_can_be_named(client, documents):
-    one, other = (client.post(path, json={"documents": documents}) for path in ("/rank", "/rank/web"))
+    one, other = (
+        client.post(path, json={"documents": documents}) for path in ("/rank", "/rank/web")
+    )
     assert one.json()["documents"] == other.json()["documents"]
 
 
@@ -122,7 +124,9 @@ def doubled(names, value="1"):
     ],
 )
 def test_a_name_that_stands_twice_is_refused(client, names, text):
-    body = text.format(features=doubled(names), columns=doubled(names, "[1]").replace(":2}", ":[2]}"))
+    body = text.format(
+        features=doubled(names), columns=doubled(names, "[1]").replace(":2}", ":[2]}")
+    )
     answer = client.post("/rank", content=body.encode())
     assert answer.status_code == 422
     assert f"Got {names[0]!r} twice" in answer.json()["error"]
@@ -250,11 +254,17 @@ def test_categories_are_given_as_what_they_are(with_categories):
     documents = [{"id": f"d{at}", "features": row} for at, row in enumerate(rows)]
     assert scores_by_row(client.post("/rank", json={"documents": documents}).json()) == wanted
     columns = {name: [row[name] for row in rows] for name in ("length", "language")}
-    body = {"documents": {"ids": [f"d{at}" for at in range(5)], "columns": columns}, "explain": True}
+    body = {
+        "documents": {"ids": [f"d{at}" for at in range(5)], "columns": columns},
+        "explain": True,
+    }
     answer = client.post("/rank", json=body).json()
     assert scores_by_row(answer) == wanted
     shown = {
-        why["value"] for d in answer["documents"] for why in d["why"] if why["feature"] == "language"
+        why["value"]
+        for d in answer["documents"]
+        for why in d["why"]
+        if why["feature"] == "language"
     }
     assert shown <= {"en", "fr", "de", None}
     assert shown & {"en", "fr", "de"}

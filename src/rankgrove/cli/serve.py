@@ -82,6 +82,7 @@ def serve(
     from rankgrove.serving.server import Settings, open_socket, run
 
     settings = Settings(paths, options, workers, max_connections, json_logs, log_requests)
+    opened = open_socket(host, port)
     if token is None and not host.startswith(_LOOPBACK):
         warn(f"whoever reaches {host} may ask: set {TOKEN_VARIABLE} to have requests bring a token")
 
@@ -92,7 +93,7 @@ def serve(
         else:
             show(f"Serving {count(len(paths), 'model')} at {address}: {', '.join(paths)}")
 
-    run(settings, open_socket(host, port), announce)
+    run(settings, opened, announce)
     say("stopped")
 
 

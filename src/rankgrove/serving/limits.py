@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rankgrove.errors import refusal, whole_number
 from rankgrove.serving.refusals import (
@@ -23,6 +24,7 @@ from rankgrove.serving.refusals import (
 _LARGEST_AT_ONCE = 8
 # More than any client sends before a body; uvicorn has no limit of its own.
 _MOST_HEADER_BYTES = 1 << 16
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -113,33 +115,53 @@ class BodyReader:
         )  # fmt: skip
 
 
-class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+class PatientProtocol(HttpToolsProtocol):
     """HTTP of uvicorn that waits for slow clients only so long.
 
     Bodies have a time limit where they are read. Here are the parts that an application does not
     see: what comes before a body, and an answer that is not taken.
+
+    And a wish to go on in another protocol is left out, as a server may: the parser would take the
+    body for the first words of that protocol. Java's client sends one, for HTTP/2, by default.
     """
 
     seconds = 10.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._header_bytes = 0
+        self._head = b""
+        self._is_in_message = self._has_headers = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
         self._wait_for_headers()
 
     def data_received(self, data: bytes) -> None:
-        self._header_bytes += len(data)
-        if not self._is_in_request():
+        if not self._is_in_message:
             self._wait_for_headers()
+            self._head += data
+            end = self._head.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._head) > _MOST_HEADER_BYTES:
+                    self.transport.abort()
+                return
+            data, self._head = without_upgrade(self._head[:end]) + self._head[end:], b""
         super().data_received(data)
-        if self._is_in_request():
-            self._header_bytes = 0
-            self._stop(self._header_timer)
-            self._header_timer = None
-        elif self._header_bytes > _MOST_HEADER_BYTES:
-            self.transport.abort()
+        if self._is_in_message and not self._has_headers:
+            self._wait_for_headers()
+
+    def on_message_begin(self) -> None:
+        self._is_in_message, self._has_headers = True, False
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._has_headers = True
+        self._stop(self._header_timer)
+        self._header_timer = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_in_message = False
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop(self._header_timer)
@@ -159,10 +181,16 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self._header_timer is None:
             self._header_timer = self.loop.call_later(self.seconds, self.transport.abort)
 
-    def _is_in_request(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
     @staticmethod
     def _stop(timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
             timer.cancel()
+
+
+def without_upgrade(head: bytes) -> bytes:
+    """The head of a request with its wish for another protocol under a name that means nothing.
+
+    >>> without_upgrade(b"GET / HTTP/1.1\\r\\nUpgrade: h2c")
+    b'GET / HTTP/1.1\\r\\nX-Upgrade: h2c'
+    """
+    return _UPGRADE.sub(b"\r\nX-Upgrade:", head)
