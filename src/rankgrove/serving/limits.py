@@ -188,9 +188,9 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def without_upgrade(head: bytes) -> bytes:
-    """The head of a request with its wish for another protocol under a name that means nothing.
+    r"""The head of a request with its wish for another protocol under a name that means nothing.
 
-    >>> without_upgrade(b"GET / HTTP/1.1\\r\\nUpgrade: h2c")
-    b'GET / HTTP/1.1\\r\\nX-Upgrade: h2c'
+    >>> without_upgrade(b"GET / HTTP/1.1\r\nUpgrade: h2c")
+    b'GET / HTTP/1.1\r\nX-Upgrade: h2c'
     """
     return _UPGRADE.sub(b"\r\nX-Upgrade:", head)
