@@ -29,6 +29,7 @@ ROWS = (
     ("neural",),
     ("testing",),
     ("experiments", "distributed", "export"),
+    ("experiments", "distributed", "serving"),
     ("report",),
     ("experiments", "distributed", "importing"),
     ("report", "card", "mlflow"),
@@ -53,7 +54,8 @@ ONLY_FOR = {
     "cli": {"__main__", "cli"}, "numba": {"_jit"}, "torch": {"neural"},
     "lightgbm": {"export", "testing"}, "xgboost": {"export", "testing"}, "catboost": {"testing"},
     "dask": {"distributed"}, "pyspark": {"distributed"}, "matplotlib": {"pictures"},
-    "mlflow": {"mlflow"},
+    "mlflow": {"mlflow"}, "starlette": {"serving"}, "uvicorn": {"serving"}, "msgspec": {"serving"},
+    "prometheus_client": {"serving"},
 }  # fmt: skip
 
 # Compilers of Numba, which belong behind the one decorator `kernel`, and the modes that make

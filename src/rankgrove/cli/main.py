@@ -37,6 +37,7 @@ COMMANDS = {
     "plot": "Draw a picture: of training, a comparison, one query, or what a model rests on.",
     "export": "Write a model as a file for another program, and check that it scores alike.",
     "import": "Turn a model of LightGBM, XGBoost or CatBoost into one of Rankgrove.",
+    "serve": "Serve models over HTTP: scores and rankings for other programs.",
     "convert": "Write a data file in another format, chosen by the name of OUT.",
     "bin": "Bin data that may be larger than memory, for train, tune and cv.",
     "metrics": "List the metrics and their policies, or show all of one.",

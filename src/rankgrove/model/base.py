@@ -424,6 +424,11 @@ def load(path: str | PathLike[str], module: Any = None) -> ScoringModel:
     ...     load(file.name).n_trees
     2
     """
+    return load_with_checksum(path, module)[0]
+
+
+def load_with_checksum(path: str | PathLike[str], module: Any = None) -> tuple[ScoringModel, str]:
+    """The model of a file, as `load` gives it, and the checksum of that file."""
     with refusing(path):
         metadata, arrays = read_file(path)
         name = metadata["format"]
@@ -431,7 +436,7 @@ def load(path: str | PathLike[str], module: Any = None) -> ScoringModel:
             raise CallError(f"module must be left out for {FORMATS[name].noun}. Got {module!r}.")
         options = {} if module is None else {"module": module}
         model: ScoringModel = model_class(name)._from_file(metadata, arrays, **options)
-        return model
+        return model, metadata["checksum"]
 
 
 def model_class(format_name: str) -> Any:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dicts import are_dicts
+from rankgrove.data.matrix import features_of
+from rankgrove.data.sparse_features import Features
 from rankgrove.errors import refusal
 
 if TYPE_CHECKING:
@@ -71,6 +73,21 @@ class Scorer:
         if _is_one(documents):
             return float(self._score(_as_row(documents), base_scores)[0])
         return self._score(documents, base_scores)
+
+    def matrix(self, documents: Any) -> Features:
+        """The features of documents as the model takes them, for `score_matrix`.
+
+        Unlike what is given, categories that are strings are numbers in it, and missing values NaN.
+        """
+        return features_of(documents, self.feature_names, self.model.schema.levels)
+
+    def score_matrix(self, features: Features) -> NDArray[np.float64]:
+        """The scores of a matrix that `matrix` made."""
+        return self.model._score(features, None, self._n_trees, 1)
+
+    def contributions_of_matrix(self, features: Features) -> NDArray[np.float64]:
+        """How much each feature adds to each score of such a matrix: see `contributions`."""
+        return self.model._contributions(features, None, 1)
 
     def _score(self, documents: Any, base_scores: ArrayLike | None) -> NDArray[np.float64]:
         model = self.model
