@@ -28,10 +28,7 @@ ROWS = (
     ("estimators",),
     ("neural",),
     ("testing",),
-    ("experiments", "distributed", "export"),
-    ("experiments", "distributed", "serving"),
-    ("report",),
-    ("experiments", "distributed", "importing"),
+    ("experiments", "distributed", "export", "importing", "serving"),
     ("report", "card", "mlflow"),
     ("cli",),
 )

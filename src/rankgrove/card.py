@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rankgrove.importing.foreign import IMPORTED
-from rankgrove.model.base import ScoringModel
+from rankgrove.model.base import PLAN, ScoringModel
 from rankgrove.testing.peers import PEERS
-from rankgrove.training.trainer import PLAN
 
 _FILE = "model.safetensors"
 _FEATURES_SHOWN = 100

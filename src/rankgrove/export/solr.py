@@ -102,7 +102,9 @@ SOLR = Format(
     write=_write,
     consumers=(emulator(rules.NAME, _score),),
     agreement=lambda options: FLOAT32_SUMS,
-    headline=lambda options: "The body of PUT /solr/<collection>/schema/model-store, for Solr 9.2 or newer",
+    headline=lambda options: (
+        "The body of PUT /solr/<collection>/schema/model-store, for Solr 9.2 or newer"
+    ),
     options={
         "name": FormatOption("rankgrove", "What the model is called in Solr."),
         "store": FormatOption("_DEFAULT_", "The feature store whose features the model takes."),

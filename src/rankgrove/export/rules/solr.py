@@ -1,6 +1,7 @@
 """Solr's MultipleAdditiveTreesModel: the body of `PUT /solr/<collection>/schema/model-store`.
 
-As in Solr 9.2 and newer, which know missing values. Numbers are float32, and Solr adds a slack of 1e-6 to each threshold.
+As in Solr 9.2 and newer, which know missing values. Numbers are float32, and Solr adds a slack of
+1e-6 to each threshold.
 """
 
 from __future__ import annotations
