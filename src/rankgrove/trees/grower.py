@@ -167,7 +167,8 @@ class Grower:
         if matrix.others is not None and not self._remakes:
             # To look for the cells of a row in each block takes as long as to go over the cells of
             # all histograms for each two rows and bin.
-            few_rows = min(few_rows, 2 * int(matrix.block_bins[matrix.others.first_block :].mean()))
+            n_bins = matrix.block_bins[matrix.others.first_block :]
+            few_rows = min(few_rows, 2 * int(n_bins.sum()) // len(n_bins))
             kept_rows = min(kept_rows, few_rows)
         self.n_jobs = resolve_n_jobs(n_jobs)
         signs = np.zeros(len(bins.n_bins), np.int8) if signs is None else signs
