@@ -42,7 +42,7 @@ class ForeignTree:
     value, cover
         One entry per leaf: what it adds, and the training documents in it, or their weight.
     category_sets
-        For each split by category, the values of `set_goes`' side.
+        For each split by category, the categories of one side: of `sets_go_right` in the model.
     """
 
     feature: NDArray[np.int64]
