@@ -160,11 +160,11 @@ def make_requests(query: Any, names: tuple[str, ...]) -> dict[str, bytes]:
 
 def train(folder: Path) -> tuple[Model, Any]:
     """The same trees as a model of Rankgrove and as LightGBM's text, in files; and a query."""
-    data = make_web_search(150, N_FEATURES, seed=1)
+    data = make_web_search(80, N_FEATURES, seed=1)
     # Without missing values, which MLServer does not take in JSON.
     data = type(data)(np.nan_to_num(data.features), data.labels, data.offsets, data.query_ids)
     given = {"objective": "lambdamart", "max_leaves": N_LEAVES, "learning_rate": 0.05}
-    booster = fit_peer("lightgbm", peer_settings("lightgbm", given, 2), data, N_TREES).model
+    booster = fit_peer("lightgbm", peer_settings("lightgbm", given, 1), data, N_TREES).model
     booster.save_model(str(folder / "model.txt"))
     model = Model(ensemble_of(booster), Schema(data.feature_names), {}, {})
     model.save(folder / f"{NAME}.safetensors")

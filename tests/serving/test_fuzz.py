@@ -149,7 +149,8 @@ def test_requests_made_from_the_openapi_document_are_answered(app):
     schemathesis = pytest.importorskip("schemathesis")
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     operations = [result.ok() for result in schema.get_all_operations()]
-    assert len(operations) == 11
+    labels = {operation.label for operation in operations}
+    assert {"POST /rank", "POST /rank/{name}", "POST /v2/models/{name}/infer"} <= labels
     for operation in operations:
 
         @given(case=operation.as_strategy())
