@@ -350,7 +350,7 @@ WHOLE_SUMS = {
     "boosting/sampling.py": ["top"],
     "trees/binning.py": ["isnan"],
     "trees/exchange.py": ["block_bins"],
-    "trees/grower.py": ["packed", "packed[rows]"],
+    "trees/grower.py": ["packed", "packed[rows]", "block_bins", "n_bins"],
     "trees/leaves.py": ["totals", "count", "bits"],
     "trees/partition.py": ["sizes"],
     "trees/sparse.py": ["counts"],

@@ -365,6 +365,8 @@ def create_app(
     token
         What requests must bring as a bearer token; by default everybody may ask.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from starlette.testclient import TestClient
     >>> from rankgrove import Ranker, make_web_search
