@@ -11,6 +11,7 @@ from rankgrove.errors import ParameterError
 from rankgrove.model.files import ModelFileError
 from rankgrove.serving import app as application
 from rankgrove.serving import create_app
+from serving.samples import value_of
 
 TOKEN = "a-token-of-some-length"
 ROUTES = [
@@ -45,6 +46,12 @@ def test_the_token_opens(guarded, scheme):
     headers = {"authorization": f"{scheme} {TOKEN}"}
     assert guarded.get("/v2/models/web", headers=headers).status_code == 200
     assert guarded.post("/rank", json={"documents": []}, headers=headers).status_code == 200
+
+
+def test_requests_without_the_token_are_counted(guarded):
+    guarded.get("/v2")
+    text = guarded.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).text
+    assert value_of(text, "rankgrove_requests_total", route="other", code="401") >= 1
 
 
 def test_probes_need_no_token(guarded):

@@ -12,6 +12,7 @@ import urllib.request
 import pytest
 
 from serving.samples import documents_of, post, serving, value_of, wait_until
+from signals import handle_interrupts
 
 
 def is_alive(number):
@@ -55,6 +56,13 @@ def test_a_request_that_is_under_way_is_finished_after_sigterm(model, model_file
         assert len(found["documents"]) == len(query)
         assert process.wait(60) == 0
         assert process.stderr.read() == "rankgrove: stopped\n"
+
+
+def test_ctrl_c_ends_the_service_with_the_code_of_an_interrupt(model_file):
+    with handle_interrupts(), serving(model_file) as (_, process):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == "rankgrove: interrupted\n"
 
 
 def _ask_live(host, port):

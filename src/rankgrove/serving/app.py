@@ -178,10 +178,9 @@ class Service:
         return json_response(openapi.document(self.store.names))
 
     async def _infer(self, request: Request, served: ServedModel) -> Response:
-        body = await self._bodies.read(request)
         header_length = request.headers.get(HEADER_LENGTH)
 
-        def work() -> Scored:
+        def work(body: bytes) -> Scored:
             inference = read_inference(
                 body, header_length, served.model.n_features, self.limits.max_documents
             )
@@ -192,13 +191,13 @@ class Service:
             scores, seconds = _timed_scores(served, matrix)
             return Scored(matrix, scores, seconds, answer_inference(inference, served, scores))
 
-        return await self._answer(served, work, self._is_large(body, served))
+        async with self._bodies.body_of(request) as body:
+            return await self._answer(served, work, body)
 
     async def _rank(self, request: Request, served: ServedModel) -> Response:
         start = time.perf_counter()
-        body = await self._bodies.read(request)
 
-        def work() -> Scored:
+        def work(body: bytes) -> Scored:
             call = read_rank_call(body, served, self.limits.max_documents)
             scores, seconds = _timed_scores(served, call.matrix)
             ranked = rank_documents(call, served, scores)
@@ -211,17 +210,16 @@ class Service:
             }
             return Scored(call.matrix, scores, seconds, json_response(answer))
 
-        # What is explained takes long, however few documents there are.
-        is_large = self._is_large(body, served) or b'"explain"' in body
-        return await self._answer(served, work, is_large)
-
-    def _is_large(self, body: bytes, served: ServedModel) -> bool:
-        return len(body) > _DOCUMENTS_AT_ONCE * 4 * served.model.n_features
+        async with self._bodies.body_of(request) as body:
+            return await self._answer(served, work, body)
 
     async def _answer(
-        self, served: ServedModel, work: Callable[[], Scored], is_large: bool
+        self, served: ServedModel, work: Callable[[bytes], Scored], body: bytes
     ) -> Response:
-        done = await run_in_threadpool(work) if is_large else work()
+        is_large = len(body) > _DOCUMENTS_AT_ONCE * 4 * served.model.n_features
+        # What is explained takes long, however few documents there are.
+        in_thread = is_large or b'"explain"' in body
+        done = await run_in_threadpool(work, body) if in_thread else work(body)
         self.counters.add_scored(served, done.matrix, done.seconds)
         shadow = self.store.shadow_of(served.name)
         if shadow is not None:
@@ -289,9 +287,10 @@ class Service:
 class TokenGuard:
     """Lets requests pass that bring the token, and what asks whether the service is there."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, counters: Counters) -> None:
         self._app = app
         self._token = token.encode()
+        self._counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in _OPEN_PATHS:
@@ -305,6 +304,7 @@ class TokenGuard:
                     "TOKEN'. Got none or another.",
                     UNAUTHORISED, closes=True,
                 )  # fmt: skip
+                self._counters.requests.labels("", "other", str(UNAUTHORISED)).inc()
                 await refused(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -389,5 +389,5 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.service = service
     if token is not None:
-        app.add_middleware(TokenGuard, token=token.strip())
+        app.add_middleware(TokenGuard, token=token.strip(), counters=service.counters)
     return app

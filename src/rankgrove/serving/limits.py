@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +22,7 @@ from rankgrove.serving.refusals import (
     RequestError,
 )
 
-# Bodies that may be on their way at the same time, each of the largest size.
+# Bodies that may be read and worked on at the same time, each of the largest size.
 _LARGEST_AT_ONCE = 8
 # More than any client sends before a body; uvicorn has no limit of its own.
 _MOST_HEADER_BYTES = 1 << 16
@@ -59,8 +61,12 @@ class BodyReader:
         self._limits = limits
         self._bytes_at_once = 0
 
-    async def read(self, request: Request) -> bytes:
-        """The body of a request; one that is too large or comes too slowly is not read on."""
+    @asynccontextmanager
+    async def body_of(self, request: Request) -> AsyncIterator[bytes]:
+        """The body of a request, for as long as it is worked on.
+
+        One that is too large or comes too slowly is not read on.
+        """
         if "content-encoding" in request.headers:
             raise RequestError(
                 "a body must not be compressed. Got a content-encoding: send it as it is.",
@@ -70,21 +76,22 @@ class BodyReader:
         chunks: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._limits.seconds):
-                async for chunk in request.stream():
-                    size += len(chunk)
-                    self._bytes_at_once += len(chunk)
-                    self._check_size(size)
-                    chunks.append(chunk)
-        except TimeoutError:
-            raise RequestError(
-                f"a body must arrive within {self._limits.seconds:g} seconds. Got {size} bytes of "
-                f"it: send it faster.",
-                TOO_SLOW, closes=True,
-            ) from None  # fmt: skip
+            try:
+                async with asyncio.timeout(self._limits.seconds):
+                    async for chunk in request.stream():
+                        chunks.append(chunk)
+                        size += len(chunk)
+                        self._bytes_at_once += len(chunk)
+                        self._check_size(size)
+            except TimeoutError:
+                raise RequestError(
+                    f"a body must arrive within {self._limits.seconds:g} seconds. Got {size} "
+                    f"bytes of it: send it faster.",
+                    TOO_SLOW, closes=True,
+                ) from None  # fmt: skip
+            yield b"".join(chunks)
         finally:
             self._bytes_at_once -= size
-        return b"".join(chunks)
 
     def _check_length(self, stated: str | None) -> None:
         if stated is None:
@@ -102,8 +109,8 @@ class BodyReader:
             raise self._too_large(f"{size} or more")
         if self._bytes_at_once > _LARGEST_AT_ONCE * self._limits.max_body:
             raise RequestError(
-                "bodies that are on their way must fit into memory together. Got too many: send "
-                "this one again later.",
+                "bodies that come at the same time must fit into memory together. Got too many: "
+                "send this one again later.",
                 UNAVAILABLE, closes=True,
             )  # fmt: skip
 
