@@ -38,6 +38,7 @@ from rankgrove.metrics.evaluate import evaluate
 from rankgrove.metrics.spec import METRICS, parse_metric
 from rankgrove.metrics.ties import TIES
 from rankgrove.objectives.registry import OBJECTIVES, make_objective
+from rankgrove.report.build import make_report
 
 # What a new user runs in the first hour, in a folder of its own.
 COMMON: list[list[str]] = [
@@ -157,6 +158,16 @@ def _call_combining() -> None:
     is_local_maximum(model, data, delta=0.5, p0=0.5)
 
 
+def _call_reports() -> None:
+    data = make_web_search(30, 16, mean_documents=12.0)
+    parts = [data.take_queries(range(first, first + 10)) for first in (0, 10, 20)]
+    fitted = {
+        name: Ranker(name, n_estimators=3).fit(parts[0], valid=parts[1])
+        for name in ("yetirank", "lambdamart")
+    }
+    make_report(parts[2], fitted, train=parts[0], valid=parts[1])
+
+
 def _call_workers() -> None:
     for grower in ("oblivious", "leafwise"):
         for layout in ("both", "rows"):
@@ -174,6 +185,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "sparse data": _call_sparse_data,
     "comparing": _call_comparing,
     "combining": _call_combining,
+    "reports": _call_reports,
     "workers": _call_workers,
 }
 

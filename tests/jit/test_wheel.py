@@ -49,6 +49,9 @@ score model.safetensors DATA/test.txt -o scores.txt
 explain model.safetensors DATA/test.txt --query 17 --why 1 2
 explain model.safetensors DATA/test.txt
 compare model.safetensors other.safetensors DATA/test.txt
+report DATA/test.txt model.safetensors other.safetensors -o report.html
+forces model.safetensors DATA/test.txt --query 17
+export model.safetensors model.py
 bin DATA/train.txt -o train.bins
 train train.bins --n-estimators 2 -o third.safetensors
 train DATA/train.txt --layout rows --n-estimators 2 -o fourth.safetensors
