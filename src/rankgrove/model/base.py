@@ -46,6 +46,8 @@ Floats = NDArray[np.float64]
 
 # Where the notes of a model have what its parameters came to.
 PLAN = "plan"
+# Where models are exported: above this layer, and imported when it is asked for.
+_EXPORT = "rankgrove.export.export"
 
 
 class ScoringModel(ABC):
@@ -201,6 +203,27 @@ class ScoringModel(ABC):
         """
         with refusing(path):
             return cls._from_file(*read_file(path, cls._format))
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        to: str | None = None,
+        check: Any = None,
+        n_trees: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """As `rankgrove.export_model`: write a file that another program scores with, checked.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from rankgrove import Ranker, make_web_search
+        >>> model = Ranker(n_estimators=5).fit(make_web_search(20, 16, mean_documents=8)).model_
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.export(f"{folder}/model.sql").format.name
+        'sql'
+        """
+        return import_module(_EXPORT).export_model(self, path, to, check, n_trees, **options)
 
     def permutation_importance(
         self,
