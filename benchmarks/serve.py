@@ -126,8 +126,8 @@ def http(path: str, body: bytes, **headers: str) -> bytes:
 
 
 def make_requests(query: Any, names: tuple[str, ...]) -> dict[str, bytes]:
-    """Requests for the same documents in each form."""
-    rows = [[None if np.isnan(v) else float(v) for v in row] for row in query]
+    """Requests for the same documents in each form; in JSON with the digits that float32 has."""
+    rows = [[float(str(value)) for value in row] for row in query]
     tensor = {"name": "features", "shape": list(query.shape), "datatype": "FP32"}
     flat = [value for row in rows for value in row]
     numbers = query.tobytes()

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse
 
 from model.samples import NAMES, make_dataset, make_features, make_model, naive_scores
-from rankgrove import Scorer
+from rankgrove import Ranker, Scorer, make_web_search
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.model.combined import CombinedModel, weigh_models
 from rankgrove.model.model import Model
@@ -239,3 +239,14 @@ def test_the_repr_names_the_model_and_its_features_are_at_hand():
     assert isinstance(scorer, Scorer)
     assert repr(scorer) == f"<Scorer of {scorer.model!r}>"
     assert scorer.feature_names == NAMES
+
+
+def test_a_matrix_of_documents_scores_and_explains_as_they_do():
+    data = make_web_search(20, 16, mean_documents=8)
+    model = Ranker(n_estimators=3, min_samples_leaf=2).fit(data).model_
+    scorer = model.scorer()
+    documents = [dict(zip(model.feature_names, row, strict=True)) for row in data.features[:9]]
+    matrix = scorer.matrix(documents)
+    assert scorer.score_matrix(matrix).tolist() == model.predict(documents).tolist()
+    wanted = model.contributions(documents)
+    assert scorer.contributions_of_matrix(matrix).tolist() == wanted.tolist()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -52,6 +53,18 @@ class ColumnarDocuments(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[Id] | msgspec.UnsetType = msgspec.UNSET
 
 
+class NumericDocument(NamedDocument, forbid_unknown_fields=True):
+    """One document of numbers."""
+
+    features: dict[str, float | None]  # type: ignore[assignment]
+
+
+class NumericColumns(ColumnarDocuments, forbid_unknown_fields=True):
+    """Documents as one list of numbers per feature."""
+
+    columns: dict[str, list[float | None]]  # type: ignore[assignment]
+
+
 @dataclass(frozen=True)
 class RankCall:
     """What a request asks for: documents as a matrix, and what to say of them."""
@@ -63,17 +76,19 @@ class RankCall:
     n_explained: int
 
 
-_KINDS_OF_NUMBERS = frozenset({float, type(None)})
 _REQUEST = msgspec.json.Decoder(RankRequest)
 _DOCUMENTS = msgspec.json.Decoder(list[NamedDocument])
 _COLUMNS = msgspec.json.Decoder(ColumnarDocuments)
+_NUMERIC_DOCUMENTS = msgspec.json.Decoder(list[NumericDocument])
+_NUMERIC_COLUMNS = msgspec.json.Decoder(NumericColumns)
 
 
 def read_rank_call(body: bytes, served: ServedModel, max_documents: int) -> RankCall:
     """The documents of a request, checked."""
     request = decode(_REQUEST, body, "the request")
     raw = bytes(request.documents)
-    _refuse_doubled_names(body.replace(raw, b"0", 1))
+    start = _address(request.documents) - _address(body)
+    _refuse_doubled_names(body[:start] + b"0" + body[start + len(raw) :])
     try:
         if raw[:1] == b"{":
             ids, matrix = _by_column(raw, request, served, max_documents)
@@ -87,29 +102,45 @@ def read_rank_call(body: bytes, served: ServedModel, max_documents: int) -> Rank
     return RankCall(request.id, ids, matrix, top, _n_explained(request.explain, top, served))
 
 
+def _address(text: Any) -> int:
+    """Where bytes stand in memory: what is decoded last is a part of the body, not a copy."""
+    place: int = np.frombuffer(text, dtype=np.uint8).__array_interface__["data"][0]
+    return place
+
+
 def _by_document(
     raw: bytes, request: RankRequest, served: ServedModel, max_documents: int
 ) -> tuple[Sequence[Id], NDArray[Any]]:
-    documents: list[NamedDocument] = decode(_DOCUMENTS, raw, "documents")
+    documents: list[Any] | None = _numbers_only(_NUMERIC_DOCUMENTS, raw, served)
+    are_numbers = documents is not None
+    if documents is None:
+        documents = decode(_DOCUMENTS, raw, "documents")
     check_number_of_documents(len(documents), max_documents)
     features = [document.features for document in documents]
     names = served.model.feature_names
     known = frozenset(names)
-    for place, each in enumerate(features):
-        if each.keys() != known:
-            _check_names(each, names, request, f" of document {place}")
+    others = [place for place, each in enumerate(features) if each.keys() != known]
+    for place in others:
+        _check_names(features[place], names, request, f" of document {place}")
     if _may_double(raw, documents):
         _refuse_doubled_names(raw)
     ids = [place if d.id is msgspec.UNSET else d.id for place, d in enumerate(documents)]
     if not documents or not any(features):
         return ids, np.full((len(documents), len(names)), np.nan, dtype=np.float32)
+    if are_numbers and not others:
+        # None becomes NaN.
+        numbers = np.array(list(map(itemgetter(*names), features)), dtype=np.float64)
+        return ids, np.asarray(served.scorer.matrix(numbers.reshape(len(features), -1)))
     return ids, _checked_matrix(served, features)
 
 
 def _by_column(
     raw: bytes, request: RankRequest, served: ServedModel, max_documents: int
 ) -> tuple[Sequence[Id], NDArray[Any]]:
-    found: ColumnarDocuments = decode(_COLUMNS, raw, "documents")
+    found: Any = _numbers_only(_NUMERIC_COLUMNS, raw, served)
+    are_numbers = found is not None
+    if found is None:
+        found = decode(_COLUMNS, raw, "documents")
     columns = found.columns
     names = served.model.feature_names
     lengths = {len(values) for values in columns.values()}
@@ -126,21 +157,28 @@ def _by_column(
     if raw.count(b":") != len(columns) + 1 + (found.ids is not msgspec.UNSET):
         _refuse_doubled_names(raw)
     ids = range(n_documents) if found.ids is msgspec.UNSET else found.ids
-    if columns and (served.model.schema.levels or not _are_numbers(columns.values())):
+    if columns and not are_numbers:
         given = [name for name in names if name in columns]
         rows = zip(*(columns[name] for name in given), strict=True)
         dicts = [dict(zip(given, row, strict=True)) for row in rows]
         return ids, _checked_matrix(served, dicts)
-    matrix = np.full((n_documents, len(names)), np.nan)
-    for place, name in enumerate(names):
-        if name in columns:
-            matrix[:, place] = columns[name]
-    return ids, np.asarray(served.scorer.matrix(matrix))
+    missing = [None] * n_documents
+    by_name = [columns.get(name, missing) for name in names]
+    matrix = np.array(by_name, dtype=np.float64).reshape(len(names), n_documents).T
+    return ids, np.asarray(served.scorer.matrix(np.ascontiguousarray(matrix)))
 
 
-def _are_numbers(columns: Iterable[Iterable[Value]]) -> bool:
-    """Whether no value is a string or a boolean."""
-    return all(_KINDS_OF_NUMBERS.issuperset(map(type, values)) for values in columns)
+def _numbers_only(decoder: msgspec.json.Decoder[Any], raw: bytes, served: ServedModel) -> Any:
+    """What a decoder for numbers finds: the quick way for a model without other categories.
+
+    None where there is something else: then another decoder takes it, or says what is wrong.
+    """
+    if served.model.schema.levels:
+        return None
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _checked_matrix(served: ServedModel, documents: list[dict[str, Value]]) -> NDArray[Any]:
@@ -148,8 +186,6 @@ def _checked_matrix(served: ServedModel, documents: list[dict[str, Value]]) -> N
     schema = served.model.schema
     categories = {schema.feature_names[feature] for feature in schema.levels}
     for place, document in enumerate(documents):
-        if _are_numbers([document.values()]):
-            continue
         for name, value in document.items():
             if isinstance(value, (str, bool)) and name not in categories:
                 raise RequestError(
