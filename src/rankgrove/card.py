@@ -30,6 +30,8 @@ def model_card(model: ScoringModel, name: str = "model", file: str = _FILE) -> s
     name, file
         What the model is called, and the name of its file beside the card.
 
+    Examples
+    --------
     >>> from rankgrove.model.model import Model
     >>> from rankgrove.model.schema import Schema
     >>> from rankgrove.trees.ensemble import Ensemble

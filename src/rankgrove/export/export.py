@@ -136,6 +136,8 @@ def export_model(
     options
         Those of the format, as `EXPORT_FORMATS[to].options` has them.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from rankgrove import Ranker, export_model, make_web_search
     >>> model = Ranker(n_estimators=5).fit(make_web_search(20, 16, mean_documents=8)).model_

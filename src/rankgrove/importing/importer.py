@@ -62,6 +62,8 @@ def import_model(
     feature_names
         Names in place of those of the file; without any, features are f1, f2, ….
 
+    Examples
+    --------
     >>> text = '''tree
     ... version=v4
     ... num_class=1
