@@ -7,6 +7,7 @@ Each function takes the texts of scorers of the same number of features, the doc
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,8 +75,12 @@ writeFileSync("scores", new Uint8Array(scores.buffer));
 """
 
 
-def run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def run(command: list[str], folder: Path, variables: dict[str, str] | None = None) -> None:
+    """Run a command in a folder, with these environment variables besides those of this process."""
+    environment = os.environ | (variables or {})
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[:3000]
 
 

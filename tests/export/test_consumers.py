@@ -6,11 +6,10 @@ by leaf, as the format says.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from export.agreement import assert_agrees, documents_held, with_numbered_leaves
 from export.ensembles import (
     ANY,
     NO_TINY,
@@ -20,7 +19,7 @@ from export.ensembles import (
     random_model,
     random_schema,
 )
-from rankgrove.export.format import Exportable, Rows, float32_bound
+from rankgrove.export.format import Exportable, Rows
 from rankgrove.export.formats import EXPORT_FORMATS
 from rankgrove.export.lightgbm_text import LIGHTGBM
 from rankgrove.export.onnx_graph import ONNX
@@ -42,8 +41,7 @@ def there_and_here(written, name, model, features, base=None, **options):
     chosen = written.checked_options(options)
     rows = Rows(features, base, model.feature_names)
     there = consumer_of(written, name).score(written.write(source, chosen), rows, chosen)
-    masks = written.outside(source, chosen, rows).values()
-    inside = ~np.logical_or.reduce([np.zeros(len(features), dtype=bool), *masks])
+    inside = documents_held(written, model, features, base, **options)
     return there[inside], model.predict(features, base_scores=base)[inside]
 
 
@@ -53,11 +51,7 @@ def held(written, name, seeds, kind, **options):
     for seed in seeds:
         model = random_model(seed, kind)
         there, here = there_and_here(written, name, model, random_documents(seed, model), **options)
-        agreement = written.agreement(written.checked_options(options))
-        if agreement.words:
-            np.testing.assert_array_equal(there, agreement.rounded(here), f"seed {seed}")
-        else:
-            assert np.abs(there - here).max(initial=0) <= float32_bound(Exportable.of(model))
+        assert_agrees(written, model, there, here, f"seed {seed}", **options)
         compared += len(here)
     assert compared > 10 * len(seeds)
 
@@ -126,12 +120,6 @@ def test_xgboost_sends_every_document_to_the_same_leaf():
         for tree, model in enumerate(models):
             there = booster.predict(matrix, output_margin=True, iteration_range=(tree, tree + 1))
             np.testing.assert_array_equal(there, model.predict(features))
-
-
-def with_numbered_leaves(model):
-    """The same tree whose score is the number of the leaf."""
-    numbers = np.arange(len(model.ensemble.value), dtype=np.float64)
-    return replace(model, ensemble=replace(model.ensemble, value=numbers))
 
 
 def test_xgboost_stays_within_the_bound_of_float32_sums():
