@@ -174,6 +174,7 @@ def hold(package, written, models, **options):
     ("version", "operators"), [("1.19.2", [3]), ("1.23.2", [3, 5]), ("1.26.0", [3, 5])]
 )
 def test_onnxruntime_gives_the_float32_of_the_score_or_the_same_bits(version, operators, folder):
+    pytest.importorskip("onnx")
     package = python_package(folder, f"onnxruntime=={version}", WITH_ONNXRUNTIME)
     for operator in operators:
         hold(package, ONNX, [random_model(seed, ANY) for seed in SEEDS], operator=operator)
@@ -181,6 +182,7 @@ def test_onnxruntime_gives_the_float32_of_the_score_or_the_same_bits(version, op
 
 @pytest.mark.parametrize("name", ["onnxruntime-node", "onnxruntime-web"])
 def test_onnxruntime_of_npm_gives_the_float32_of_the_score_or_the_same_bits(name, folder):
+    pytest.importorskip("onnx")
     package = node_package(folder, name, "1.30.0")
     for operator in (3, 5):
         hold(package, ONNX, [random_model(seed, ANY) for seed in SEEDS], operator=operator)
