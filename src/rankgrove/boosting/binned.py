@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,7 @@ class SharedBins:
     Runs give the same bits with and without it. The next run takes what is kept if it has the
     very same data sets, and parameters of the same `max_bins`, `categorical` and `random_state`,
     by which rows are drawn for quantiles; otherwise it bins anew, and that is then kept instead.
+    With a `seed`, rows are drawn by that one whatever the runs have: members share their bins.
 
     >>> from rankgrove import make_web_search
     >>> data, shared = make_web_search(10, 16), SharedBins()
@@ -96,7 +97,8 @@ class SharedBins:
     False
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None = None) -> None:
+        self._seed = seed
         self._data: list[Documents] = []
         self._rest: object = None
         self._kept: Binned | None = None
@@ -110,6 +112,8 @@ class SharedBins:
     ) -> Binned:
         """The data in bins, those of the last call if they are the same."""
         p = parameters
+        if self._seed is not None:
+            p = replace(p, random_state=self._seed)
         data = [train, *valid.values()]
         categorical = tuple(sorted(categorical_features(train, p)))
         rest = (list(valid), p.max_bins, categorical, p.random_state, p.layout)

@@ -28,9 +28,9 @@ from rankgrove.training.progress import clock_time
 if TYPE_CHECKING:
     from rankgrove.data.documents import Documents
     from rankgrove.distributed.following import SetSize
-    from rankgrove.experiments.registry import AnyParameters
     from rankgrove.model.model import Model
     from rankgrove.training.run import Run
+    from rankgrove.training.starting import AnyParameters
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ def _run(
     n_jobs: int | None,
 ) -> Outcome:
     from rankgrove.data.preferences import read_preferences
-    from rankgrove.experiments.registry import start_run
     from rankgrove.training.checkpoints import gather_callbacks
+    from rankgrove.training.starting import start_run
 
     start = time.perf_counter()
     called = gather_callbacks([], job.checkpoint, job.checkpoint_every)

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankgrove.data.dataset import Dataset, default_feature_names
+from rankgrove.data.joined import join_datasets
 from rankgrove.data.letor import read_letor
-from rankgrove.data.queries import offsets_of
 from rankgrove.errors import DataError, ParameterError, unknown_name
 
 PARTS = ("train", "vali", "test")
@@ -300,15 +300,8 @@ def read_fold(
 
 def _join(parts: Sequence[Dataset]) -> Dataset:
     """The queries of several files one after the other."""
-    if len(parts) == 1:
-        return parts[0]
     widest = max(part.n_features for part in parts)
-    return Dataset(
-        features=np.concatenate([_widen(part, widest).features for part in parts]),
-        labels=np.concatenate([part.labels for part in parts]),
-        offsets=offsets_of(np.concatenate([part.group for part in parts])),
-        query_ids=np.concatenate([part.query_ids for part in parts]),
-    )
+    return join_datasets([_widen(part, widest) for part in parts])
 
 
 def _widen(data: Dataset, n_features: int) -> Dataset:

@@ -13,6 +13,7 @@ from typing import Any
 from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
 from rankgrove.rules import options_of
 from rankgrove.training.network_parameters import NetworkParameters
+from rankgrove.training.recipe import Recipe
 
 # What all of them have besides: for each its default and type.
 _OF_ALL = {"n_jobs": (None, int | None), "verbose": (False, bool)}
@@ -83,7 +84,7 @@ def _takes(
     return add
 
 
-@_takes(Parameters)
+@_takes(Parameters, **{name: (one.default, one.hint) for name, one in options_of(Recipe).items()})
 class RankerKeywords:
     """What a `Ranker` is made with."""
 

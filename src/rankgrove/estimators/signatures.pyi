@@ -60,6 +60,10 @@ class RankerKeywords:
         nu: float | Literal["auto"] = "auto",
         projection: float | Literal["auto"] = "auto",
         balanced: bool | Literal["auto"] = "auto",
+        effort: Literal["low", "medium", "high"] = "low",
+        members: int | Literal["auto"] = "auto",
+        mix: str | Collection[str | Mapping[str, Any]] | None = None,
+        refit: bool | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None: ...

@@ -46,6 +46,8 @@ Floats = NDArray[np.float64]
 
 # Where the notes of a model have what its parameters came to.
 PLAN = "plan"
+# Where they have what each of its members is, of a model that is the average of several.
+MEMBERS = "members"
 # Where models are exported: above this layer, and imported when it is asked for.
 _EXPORT = "rankgrove.export.export"
 
@@ -105,6 +107,12 @@ class ScoringModel(ABC):
     def n_kept_steps(self) -> int:
         """The steps of training, trees or epochs, that the model keeps and the history tells of."""
         return 0
+
+    @property
+    def n_members(self) -> int:
+        """The models that its score is the average of; 0 for one that was trained alone."""
+        members = self.notes.get(MEMBERS)
+        return len(members) if isinstance(members, list) else 0
 
     def final_metrics(self) -> dict[str, dict[str, float]]:
         """For each validation set its metrics after the last step that the model keeps."""
@@ -377,6 +385,25 @@ class ScoringModel(ABC):
     @abstractmethod
     def _contributions(self, features: Features, base: Floats | None, n_jobs: int | None) -> Floats:
         """The contributions for a matrix of all its features, base scores in the last column."""
+
+    def spread(self, data: Any, *, n_jobs: int | None = None) -> Floats:
+        """How far the members of an average differ on each document: how sure its score is.
+
+        With s_m the score of member m, centred in each query and divided by its spread on the
+        training data, and p_m its share: sqrt(sum_m p_m (s_m - sum_k p_k s_k)^2). Data without
+        queries count as one query. A model that was trained alone is refused.
+
+        Examples
+        --------
+        >>> from rankgrove import Ranker, make_web_search
+        >>> data = make_web_search(20, 16, mean_documents=8)
+        >>> model = Ranker(members=3, n_estimators=5).fit(data).model_
+        >>> bool((model.spread(data) > 0).any()), model.n_members
+        (True, 3)
+        """
+        from rankgrove.model.members import spread_over_members  # noqa: PLC0415 (imports this one)
+
+        return spread_over_members(self, data, self._inputs(data, None)[0], n_jobs)
 
     def why(
         self, data: Any, a: int, b: int, *, base_scores: ArrayLike | None = None

@@ -5,6 +5,8 @@ own, under the names `part_0.`, `part_1.`, … and `top.` for trees on scores. A
 
     part_0.format  of each part that is no model of trees
     weights        JSON: {"weights": one number per part}, where there is no top
+    parameters, history, notes
+                   JSON, as in a file of trees, of a weighted sum that was trained as one
 
 A file with any of these has format_version 2, one without them 1; one of models whose schema has
 levels has 3.
@@ -31,11 +33,13 @@ from rankgrove.model.files import (
     Arrays,
     History,
     are_numbers,
+    describe,
     from_json,
     named_under,
     refuse,
     taken_from,
     to_json,
+    training_of,
 )
 from rankgrove.model.model import Model
 from rankgrove.model.schema import Schema
@@ -43,6 +47,7 @@ from rankgrove.trees.ensemble import Ensemble
 
 # The parts of a file: models by number, and the one on top.
 _PART, _TOP = "part_{}", "top"
+_OF_TRAINING = ("parameters", "history", "notes")
 
 
 def common_schema(models: Sequence[ScoringModel]) -> Schema:
@@ -140,7 +145,7 @@ class CombinedModel(ScoringModel):
     schema
         That which all parts share.
     parameters, history, notes
-        Those of the trees on top.
+        Those of the trees on top; of a weighted sum, those that it is given.
 
     >>> from rankgrove import Ranker, combine, make_web_search
     >>> data = make_web_search(60, 16, mean_documents=8)
@@ -157,10 +162,10 @@ class CombinedModel(ScoringModel):
     top: Model | None = None
     weights: tuple[float, ...] | None = None
     version: str = __version__
+    parameters: dict[str, Any] = field(default_factory=dict)
+    history: History = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
     schema: Schema = field(init=False)
-    parameters: dict[str, Any] = field(init=False)
-    history: History = field(init=False)
-    notes: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.parts or not all(part._format in (TREES, NETWORK) for part in self.parts):
@@ -171,8 +176,10 @@ class CombinedModel(ScoringModel):
         if (self.top is None) == (self.weights is None):
             raise DataError("a combined model must have weights or a top. Got both or neither.")
         object.__setattr__(self, "schema", common_schema(self.parts))
-        for name in ("parameters", "history", "notes"):
-            object.__setattr__(self, name, {} if self.top is None else getattr(self.top, name))
+        if self.top is not None:
+            for name in ("parameters", "history", "notes"):
+                object.__setattr__(self, name, getattr(self.top, name))
+        self._keep_plain_values()
         if self.top is not None and (
             len(self.parts) != self.top.n_features or self.top.schema.needs_base_scores
         ):
@@ -191,7 +198,7 @@ class CombinedModel(ScoringModel):
 
     @property
     def n_kept_steps(self) -> int:
-        return 0 if self.top is None else self.top.n_kept_steps
+        return self.n_members if self.top is None else self.top.n_kept_steps
 
     def describe(self) -> dict[str, Any]:
         """What is worth knowing of it, as plain values; of each part, too."""
@@ -247,6 +254,9 @@ class CombinedModel(ScoringModel):
             models[_TOP] = self.top
         else:
             metadata["weights"] = to_json({"weights": self.weights})
+            if self.notes:
+                trained = describe(self)
+                metadata |= {name: trained[name] for name in _OF_TRAINING}
         for name, model in models.items():
             if getattr(model, "is_own", False):
                 raise ParameterError(
@@ -276,7 +286,8 @@ class CombinedModel(ScoringModel):
         models = [_read_part(name, metadata, arrays) for name in wanted]
         version = metadata.get("rankgrove_version", "unknown")
         if weights is not None:
-            return cls(tuple(models), None, tuple(weights), version)
+            trained = training_of(metadata) if "notes" in metadata else {}
+            return cls(tuple(models), None, tuple(weights), version, **trained)
         if not isinstance(models[-1], Model):
             refuse(f"must have trees on top. Got another model. {AGAIN}")
         return cls(tuple(models[:-1]), models[-1], None, version)

@@ -341,15 +341,17 @@ def describe(model: Any) -> dict[str, str]:
 
 def described(metadata: dict[str, str]) -> dict[str, Any]:
     """The fields of a model that `describe` wrote."""
+    return training_of(metadata) | {
+        "schema": schema_from_json(metadata, "schema"),
+        "version": metadata.get("rankgrove_version", "unknown"),
+    }
+
+
+def training_of(metadata: dict[str, str]) -> dict[str, Any]:
+    """The parameters, history and notes of a model that `describe` wrote."""
     noted = from_json(metadata, "notes") if "notes" in metadata else None
     parameters, notes = apart(from_json(metadata, "parameters"), noted)
-    return {
-        "schema": schema_from_json(metadata, "schema"),
-        "parameters": parameters,
-        "history": _history_from_json(metadata),
-        "version": metadata.get("rankgrove_version", "unknown"),
-        "notes": notes,
-    }
+    return {"parameters": parameters, "history": _history_from_json(metadata), "notes": notes}
 
 
 def apart(

@@ -84,7 +84,9 @@ class Model(ScoringModel):
         """How many of the trees, the last ones, its own training has added."""
         return self.n_trees - self.n_base_trees
 
-    n_kept_steps = n_own_trees
+    @property
+    def n_kept_steps(self) -> int:
+        return self.n_members or self.n_own_trees
 
     def describe(self) -> dict[str, Any]:
         """What is worth knowing of it, as plain values."""

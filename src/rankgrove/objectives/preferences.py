@@ -138,10 +138,8 @@ class PreferenceForces(ForcesOfPairs):
         return np.asarray(summed * self._inputs[1])
 
 
-def prepare_preferences(
-    objective: Objective, data: Documents, preferences: Preferences, n_jobs: int | None = None
-) -> Forces:
-    """The forces of preferences, for the objectives that can take them."""
+def check_takes_preferences(objective: Objective) -> Pairwise:
+    """The objective, refused where it cannot be trained by preferences."""
     if (
         not isinstance(objective, (RankMART, LambdaMART))
         or objective.noise != "none"
@@ -154,5 +152,13 @@ def prepare_preferences(
             "deltas, to train from preferences",
             got=objective.name,
         )
+    return objective
+
+
+def prepare_preferences(
+    objective: Objective, data: Documents, preferences: Preferences, n_jobs: int | None = None
+) -> Forces:
+    """The forces of preferences, for the objectives that can take them."""
+    taken = check_takes_preferences(objective)
     preferences.check(data)
-    return PreferenceForces(objective, data, preferences, n_jobs)
+    return PreferenceForces(taken, data, preferences, n_jobs)

@@ -22,11 +22,11 @@ from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal, whole_number
 from rankgrove.model.model import Model
+from rankgrove.training.trainer import MEMBERS, Unit
 from rankgrove.training.validation import Validation
 
 if TYPE_CHECKING:
     from rankgrove.training.run import Run
-    from rankgrove.training.trainer import Unit
 
 # What may differ when training goes on.
 _FREE_ON_RESUME = {"n_estimators", "early_stopping_rounds", "layout"}
@@ -48,7 +48,8 @@ class Checkpoint:
         self._path, self._every = path, every
 
     def __call__(self, run: Run) -> None:
-        if run.n_steps % self._every == 0:
+        # A member takes as long as other runs: each is written.
+        if run.unit is MEMBERS or run.n_steps % self._every == 0:
             run.make_model(run.n_steps).save(self._path)
 
 

@@ -72,6 +72,8 @@ class Progress:
         if self._bar:
             filled = 24 * done // total
             words.insert(0, "━" * filled + "╌" * (24 - filled))
+        if run.title:
+            words.insert(0, run.title)
         validation = run.validation
         if validation.watched:
             words.append(f"{validation.measures.names[0]} {validation.watched[-1]:.4f}")

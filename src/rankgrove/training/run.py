@@ -30,12 +30,15 @@ class Run:
         best of them, and `should_stop`.
     interrupted
         Whether Ctrl-C ended it.
+    title
+        What stands before its progress: which of several runs it is.
     """
 
     def __init__(self, trainer: Trainer, validation: Validation) -> None:
         self.trainer, self.validation = trainer, validation
         self.parameters = trainer.parameters
         self.interrupted = False
+        self.title = ""
 
     @property
     def unit(self) -> Unit:

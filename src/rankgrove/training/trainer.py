@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rankgrove.boosting.parameters import Plan
 from rankgrove.boosting.phases import Phases
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
@@ -22,7 +21,7 @@ class Unit:
     Attributes
     ----------
     noun
-        A tree or an epoch.
+        A tree, an epoch or a member.
     parameter
         The parameter that says how many.
     can_resume
@@ -54,6 +53,8 @@ class Unit:
 
 TREES = Unit("tree", "n_estimators", True, "max_trees", 1000, 100)
 EPOCHS = Unit("epoch", "max_epochs", False, "max_epochs", 100, 10)
+# Of a model that is the average of several, each trained by a run of its own.
+MEMBERS = Unit("member", "members", True, "members", 1, 1)
 
 
 def unit_of(objective: Any) -> Unit:
@@ -63,6 +64,13 @@ def unit_of(objective: Any) -> Unit:
 
 class DivergedError(DataError):
     """The scores of a network have become infinite or NaN while it was trained."""
+
+
+class AnyPlan(Protocol):
+    """What training does, with nothing left open."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
 
 
 class Trainer(Protocol):
@@ -98,7 +106,7 @@ class Trainer(Protocol):
     def valid(self) -> Mapping[str, Documents]: ...
 
     @property
-    def plan(self) -> Plan: ...
+    def plan(self) -> AnyPlan: ...
 
     @property
     def n_steps(self) -> int: ...

@@ -17,7 +17,7 @@ from rankgrove.objectives.base import Objective
 from rankgrove.rules import AUTO, options_of
 
 if TYPE_CHECKING:
-    from rankgrove.experiments.registry import AnyParameters
+    from rankgrove.training.starting import AnyParameters
 
 _SPACE = parameter("space")
 

@@ -17,19 +17,19 @@ from rankgrove.data.frames import Backend, make_frame
 from rankgrove.errors import DataError, ParameterError
 from rankgrove.experiments import tables
 from rankgrove.experiments.checks import naming
-from rankgrove.experiments.registry import start_run
 from rankgrove.experiments.tune.spaces import Choices, Range, Space, as_drawn, from_drawn
 from rankgrove.experiments.tune.studies import NUMBER, import_optuna
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import measure_dataset
 from rankgrove.pictures import html
 from rankgrove.training.run import Run
+from rankgrove.training.starting import start_run
 from rankgrove.training.trainer import TREES, DivergedError, Unit, unit_of
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from rankgrove.experiments.registry import AnyParameters
+    from rankgrove.training.starting import AnyParameters
 
 State = Literal["complete", "pruned"]
 

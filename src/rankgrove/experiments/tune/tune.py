@@ -22,7 +22,7 @@ from rankgrove.data.sparse_features import Features, dense_blocks
 from rankgrove.data.streams import open_for_writing
 from rankgrove.errors import DataError, MissingExtraError, ParameterError, refusal, whole_number
 from rankgrove.experiments.checks import check_dataset, check_one_of
-from rankgrove.experiments.registry import make_estimator, parameters_type
+from rankgrove.experiments.registry import make_estimator
 from rankgrove.experiments.tune.progress import TrialProgress
 from rankgrove.experiments.tune.spaces import (
     Space,
@@ -50,11 +50,12 @@ from rankgrove.pictures.display import Picture
 from rankgrove.pictures.palette import AXIS, candidate
 from rankgrove.rules import AUTO, Auto, is_auto
 from rankgrove.training.checkpoints import gather_callbacks
+from rankgrove.training.starting import parameters_type
 from rankgrove.training.trainer import EPOCHS, TREES, Unit, unit_of
 from rankgrove.trees.binned_data import BinnedData
 
 if TYPE_CHECKING:
-    from rankgrove.experiments.registry import AnyParameters
+    from rankgrove.training.starting import AnyParameters
 
 Sampler = Literal["tpe", "gp"]
 # Called after each trial; tuning stops if one returns True.
