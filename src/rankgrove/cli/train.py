@@ -28,9 +28,21 @@ from rankgrove.training.progress import clock_time
 if TYPE_CHECKING:
     from rankgrove.data.documents import Documents
     from rankgrove.distributed.following import SetSize
-    from rankgrove.model.model import Model
+    from rankgrove.model.base import ScoringModel
+    from rankgrove.training.recipe import Recipe
     from rankgrove.training.run import Run
     from rankgrove.training.starting import AnyParameters
+
+
+def _several(metavar: str | None, text: str, name: str, *names: str) -> Any:
+    """An option of how several models become one, as its rule says it."""
+    from rankgrove.cli.parameters import option_text
+    from rankgrove.rules import options_of
+    from rankgrove.training.recipe import Recipe
+
+    known = options_of(Recipe)
+    help_text = option_text(" ".join([text, known[name].summary]).strip(), known)
+    return option(metavar, help_text, *names, panel="Training: several models")
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,12 @@ class Job:
             "local:4; files may then be patterns.",
         ),
     ] = None
+    effort: Annotated[
+        str | None, _several("low|medium|high", "How much work to put into one model.", "effort")
+    ] = None
+    members: Annotated[str | None, _several("N", "", "members")] = None
+    mix: Annotated[str | None, _several("NAME,...|auto", "", "mix")] = None
+    refit: Annotated[bool, _several(None, "", "refit", "--refit")] = False
     json: Json = False
 
     @cached_property
@@ -82,7 +100,7 @@ class Job:
 class Outcome:
     """What training gave: a run, its model, the steps that were there before, and how long it took.
 
-    A step is a tree, or an epoch of a network.
+    A step is a tree, an epoch of a network, or a member of an average.
     """
 
     run: Run
@@ -97,7 +115,13 @@ class Outcome:
 
     @property
     def of_trees(self) -> bool:
-        return self.run.unit.can_resume
+        """Whether it is one model of trees."""
+        return self.run.unit.noun == "tree"
+
+    @property
+    def of_members(self) -> bool:
+        """Whether it is the average of several models."""
+        return self.run.unit.noun == "member"
 
 
 @takes_training
@@ -112,11 +136,13 @@ def train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
     start = time.perf_counter()
     noun = "tree"
     try:
-        from rankgrove.training.trainer import unit_of
+        from rankgrove.training.trainer import MEMBERS, unit_of
 
         _check_files(job, reading)
         chosen, earlier = _gather(job, parameters)
-        noun = unit_of(chosen.objective).noun
+        recipe = _recipe_of(job, earlier)
+        several = not recipe.plan(has_valid=bool(job.valid)).is_single
+        noun = MEMBERS.noun if several else unit_of(chosen.objective).noun
         if chosen.early_stopping_rounds is not None and not job.valid:
             rule = "must be used with --valid, the data to watch"
             raise ParameterError(f"--early-stopping-rounds {rule}. Got no --valid.")
@@ -124,8 +150,11 @@ def train(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
         if job.dask is None:
             sets = data = _read_sets(job, chosen, reading)
             read_in = time.perf_counter() - start
-            outcome = _run(job, chosen, sets, earlier, reading.n_jobs)
+            outcome = _run(job, chosen, recipe if several else None, sets, earlier, reading.n_jobs)
         else:
+            if several:
+                rule = "be used without --dask: train members one by one, then combine them"
+                raise refusal("members", rule, got="several")
             read_in = None
             data, outcome = _run_on_dask(job, chosen, earlier, reading)
     except KeyboardInterrupt:
@@ -146,15 +175,28 @@ def _check_files(job: Job, reading: Reading) -> None:
     check_group(reading, job.sets.values())
 
 
-def _gather(job: Job, options: dict[str, Any]) -> tuple[AnyParameters, Model | None]:
+def _recipe_of(job: Job, earlier: ScoringModel | None) -> Recipe:
+    """How several models become one, by the options, or by the checkpoint to go on from."""
+    from rankgrove.rules import options_of
+    from rankgrove.training.members import RECIPE
+    from rankgrove.training.recipe import Recipe
+
+    given = {name: getattr(job, name) for name in options_of(Recipe) if getattr(job, name)}
+    known = {name: entry.parse(given[name]) for name, entry in options_of(Recipe).items()
+             if name in given}  # fmt: skip
+    before = {} if earlier is None else earlier.notes.get(RECIPE, {})
+    return Recipe(**{**before, **known})
+
+
+def _gather(job: Job, options: dict[str, Any]) -> tuple[AnyParameters, ScoringModel | None]:
     """The parameters that options and files give, and the checkpoint to go on from."""
-    from rankgrove.model.model import Model
+    from rankgrove.model.base import load
     from rankgrove.training.checkpoints import check_can_resume
     from rankgrove.training.trainer import EPOCHS
 
-    if is_network(options, job.params):
+    if is_network(options, job.params) and job.members is None:
         check_can_resume(EPOCHS, checkpoint=job.checkpoint, resume=job.resume)
-    earlier = None if job.resume is None else Model.load(job.resume)
+    earlier = None if job.resume is None else load(job.resume)
     return gather_parameters(options, job.params, earlier.parameters if earlier else {}), earlier
 
 
@@ -181,12 +223,14 @@ def _read_sets(job: Job, parameters: AnyParameters, reading: Reading) -> dict[st
 def _run(
     job: Job,
     parameters: AnyParameters,
+    recipe: Recipe | None,
     data: dict[str, Documents],
-    earlier: Model | None,
+    earlier: ScoringModel | None,
     n_jobs: int | None,
 ) -> Outcome:
     from rankgrove.data.preferences import read_preferences
     from rankgrove.training.checkpoints import gather_callbacks
+    from rankgrove.training.members import start_members
     from rankgrove.training.starting import start_run
 
     start = time.perf_counter()
@@ -194,12 +238,14 @@ def _run(
     pairs = None if job.preferences is None else read_preferences(job.preferences, data[""])
     sets = {name: part for name, part in data.items() if name}
     needs = _memory_text(data[""], sets, parameters)
-    run = start_run(
-        data[""], sets, parameters, base_model=job.base_model, preferences=pairs, n_jobs=n_jobs,
-        **({} if earlier is None else {"resume": earlier}),
-    )  # fmt: skip
+    options: dict[str, Any] = {} if earlier is None else {"resume": earlier}
+    options |= {"base_model": job.base_model, "preferences": pairs, "n_jobs": n_jobs}
     if needs:
         say(needs)
+    if recipe is None:
+        run = start_run(data[""], sets, parameters, **options)
+    else:
+        run = start_members(data[""], sets, parameters, recipe, verbose=True, say=say, **options)
     n_before = run.n_steps
     run.run(called, verbose=True)
     if run.interrupted and run.n_steps == 0:
@@ -208,7 +254,7 @@ def _run(
 
 
 def _run_on_dask(
-    job: Job, parameters: AnyParameters, earlier: Model | None, reading: Reading
+    job: Job, parameters: AnyParameters, earlier: ScoringModel | None, reading: Reading
 ) -> tuple[Mapping[str, SetSize], Outcome]:
     """Train on workers, which read the files themselves; how much data there are."""
     from rankgrove.boosting.parameters import Parameters
@@ -254,7 +300,7 @@ def _save(job: Job, outcome: Outcome) -> None:
         warn(
             "no split was found, so every document has the same score: are labels the same within "
             "each query, or --min-samples-leaf or --min-child-weight too large?"
-            if outcome.of_trees
+            if run.unit.noun != "epoch"
             else "no document was pushed: are labels the same within each query?"
         )
 
@@ -262,7 +308,7 @@ def _save(job: Job, outcome: Outcome) -> None:
 def _what_is_kept(job: Job, outcome: Outcome) -> str:
     run, n_base = outcome.run, outcome.n_base
     everything = job.checkpoint or (job.out if run.n_steps == outcome.model.n_kept_steps else None)
-    more = f"; go on with --resume {everything}" if everything and outcome.of_trees else ""
+    more = f"; go on with --resume {everything}" if everything and run.unit.can_resume else ""
     done = run.unit.count(n_base + run.n_steps)
     return f"after {done}: {job.out} has {n_base + outcome.model.n_kept_steps:,} of them{more}."
 
@@ -293,11 +339,35 @@ def _summary(
 
 def _model_sizes(outcome: Outcome) -> dict[str, Any]:
     run, model = outcome.run, outcome.model
+    if outcome.of_members:
+        return {"members": run.trainer.n_steps, "kinds": _kinds_of(model), **_parts_of(model)}
     if outcome.of_trees:
         leaves = len(model.ensemble.value)
         return {"trees": model.n_trees, "trees_grown": run.n_steps, "leaves": leaves}
     epochs = {"epochs": model.n_kept_steps, "epochs_run": run.n_steps}
     return {"kind": "network", "weights": model.n_weights, **epochs}
+
+
+def _kinds_of(model: ScoringModel) -> dict[str, int]:
+    """How many members of each kind an average has."""
+    from collections import Counter
+
+    from rankgrove.model.base import MEMBERS
+
+    return dict(Counter(member["objective"] for member in model.notes[MEMBERS]))
+
+
+def _parts_of(model: Any) -> dict[str, int]:
+    """How large a model is: trees and leaves, and the weights of networks."""
+    parts = getattr(model, "parts", (model,))
+    trees = [part for part in parts if hasattr(part, "ensemble")]
+    networks = [part for part in parts if hasattr(part, "n_weights")]
+    sizes = {
+        "trees": sum(part.n_trees for part in trees),
+        "leaves": sum(len(part.ensemble.value) for part in trees),
+        "weights": sum(part.n_weights for part in networks),
+    }
+    return {name: size for name, size in sizes.items() if size}
 
 
 def _show(job: Job, data: Mapping[str, Documents | SetSize], outcome: Outcome) -> None:
@@ -309,9 +379,8 @@ def _show(job: Job, data: Mapping[str, Documents | SetSize], outcome: Outcome) -
     why = " Validation did not improve any more." if run.validation.should_stop else ""
     did = f"{'Grew' if outcome.of_trees else 'Trained'} {run.unit.count(done - before)}{after}"
     show(f"{did} in {clock_time(outcome.seconds)}{first}.{why}")
-    size = (
-        f"{count(model.n_trees, 'tree')}, {count(len(model.ensemble.value), 'leaf', 'leaves')}"
-        if outcome.of_trees
-        else count(model.n_weights, "weight")
-    )
+    if outcome.of_members:
+        show(f"Members: {', '.join(f'{n} of {kind}' for kind, n in _kinds_of(model).items())}.")
+    nouns = {"trees": ("tree",), "leaves": ("leaf", "leaves"), "weights": ("weight",)}
+    size = ", ".join(count(n, *nouns[name]) for name, n in _parts_of(model).items())
     show(f"Wrote {job.out}: {size}, {count(job.out.stat().st_size, 'byte')}.")
