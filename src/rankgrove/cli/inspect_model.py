@@ -44,10 +44,12 @@ def inspect_model(path: Path, json: bool) -> None:
     if found["needs_base_scores"]:
         show("It was trained on top of base scores, and needs them to score.", "")
     _show_parts(found)
+    _show_members(model)
     _show_levels(found)
     _show_parameters(model, found)
     if found["validation"]:
-        steps = "epochs" if found["kind"] == "network" else "trees"
+        steps = "members" if model.n_members else "trees"
+        steps = "epochs" if found["kind"] == "network" else steps
         table = make_table("validation", "metric", "at the end", "best", steps, numeric=2)
         for entry in found["validation"]:
             figures = (f"{entry['last']:.4f}", f"{entry['best']:.4f}", f"{entry['best_trees']:,}")
@@ -74,12 +76,16 @@ def show_card(path: Path, out: Path | None, *, asked: bool) -> None:
 
 def describe_model(model: ScoringModel) -> dict[str, Any]:
     """What is worth knowing of a model, as plain values."""
+    from rankgrove.model.base import MEMBERS
+
     found = model.describe()
     if found["kind"] == "model":
         plan = plan_of(model)
         objective = plan.get("objective")
+        name = objective["name"] if isinstance(objective, dict) else objective
+        kinds = dict.fromkeys(member["objective"] for member in model.notes.get(MEMBERS, []))
         found |= {
-            "objective": objective["name"] if isinstance(objective, dict) else objective,
+            "objective": " and ".join(kinds) or name,
             "grower": plan.get("grower"),
             "changed_parameters": _changed(model),
         }
@@ -164,20 +170,44 @@ def _show_parts(found: dict[str, Any]) -> None:
     show(table, "")
 
 
+def _show_members(model: ScoringModel) -> None:
+    """The kinds of members of an average: how many, their share, and what folds said of each."""
+    from rankgrove.model.base import MEMBERS
+    from rankgrove.training.members import HELD_OUT
+
+    members = model.notes.get(MEMBERS, [])
+    if not members:
+        return
+    held_out = model.notes.get(HELD_OUT, {})
+    kinds = dict.fromkeys([*held_out, *(member["objective"] for member in members)])
+    metric = next((one["metric"] for one in held_out.values()), None)
+    more = [] if metric is None else [f"{metric}, held out"]
+    table = make_table("member", "models", "share", "steps", *more, numeric=1)
+    for kind in kinds:
+        own = [member for member in members if member["objective"] == kind]
+        share = sum(member["share"] for member in own)
+        steps = ", ".join(dict.fromkeys(f"{member['steps']:,}" for member in own))
+        value = [f"{held_out[kind]['value']:.4f}"] if kind in held_out else []
+        table.add_row(kind, str(len(own)), f"{share:.1%}", steps, *value)
+    show(table, "")
+
+
 def _show_parameters(model: ScoringModel, found: dict[str, Any]) -> None:
-    """Of trees the parameters that are not the defaults; of others all."""
+    """Of trees and averages the parameters that are not the defaults; of others all."""
     from rankgrove.importing.foreign import IMPORTED
 
     given, plan = model.parameters, plan_of(model)
-    if found["kind"] != "model":
+    if found["kind"] != "model" and not model.n_members:
         _show_values("parameter", "value", rows=given.items())
-    elif changed := found["changed_parameters"]:
+    elif changed := _changed(model):
         rows = ((name, *values) for name, values in changed.items())
         _show_values("parameter", "value", "default", rows=rows)
     elif IMPORTED in model.notes:
         show(_origin(model.notes[IMPORTED]), "")
     else:
         show("All parameters are the defaults.", "")
+    if model.n_members:
+        return
     left_open = [(name, value) for name, value in plan.items() if given.get(name) == "auto"]
     _show_values("left to training", "came to", rows=left_open)
 

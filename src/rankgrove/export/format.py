@@ -82,7 +82,7 @@ class Exportable:
         if len(parts) < len(model.parts):
             raise ExportError(
                 f"a model must be made of trees to be exported. Got {model!r}, which has a "
-                f"network in it: score with Rankgrove."
+                f"network in it: make one model of trees of it with 'rankgrove distil'."
             )
         top = None if model.top is None else _first_trees(model.top, n_trees)
         return cls(parts, top, model.weights, checksum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
@@ -138,7 +139,7 @@ class Recipe:
         """As JSON values, for a file."""
         values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
         if values["mix"] is not None and not isinstance(values["mix"], str):
-            values["mix"] = split_mix(values["mix"])
+            values["mix"] = json.loads(json.dumps(split_mix(values["mix"])))
         return values
 
 

@@ -108,7 +108,7 @@ class Run:
 
     def kept_steps(self) -> int:
         """How many steps the model keeps: up to the best one if training may stop early."""
-        if self.parameters.early_stopping_rounds is None or not self.validation.watched:
+        if not self.validation.may_stop or not self.validation.watched:
             return self.n_steps
         return self.validation.best
 

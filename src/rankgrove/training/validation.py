@@ -75,6 +75,11 @@ class Validation:
         return int((values if self.measures.higher_is_better else -values).argmax()) + 1
 
     @property
+    def may_stop(self) -> bool:
+        """Whether training may stop early, and then keeps the best."""
+        return self._rounds is not None
+
+    @property
     def should_stop(self) -> bool:
         """Whether the best value is `rounds` steps old."""
         watched = self.watched
