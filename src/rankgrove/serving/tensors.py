@@ -68,6 +68,7 @@ class Inference:
     features: NDArray[Any]
     datatype: str
     binary: bool
+    n_explained: int = 0
 
 
 _REQUEST = msgspec.json.Decoder(InferRequest)
