@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.json_numbers import Apart, read_apart
 from rankgrove.data.levels import value_of
 from rankgrove.errors import DataError
-from rankgrove.serving.json_numbers import Apart, address_of, read_apart
 from rankgrove.serving.models import ServedModel
 from rankgrove.serving.refusals import RequestError, decode, unfit
-from rankgrove.serving.tensors import check_number_of_documents
+from rankgrove.serving.tensors import check_number_of_documents, place_of
 
 # A number, a category that is a string or a boolean, or null where it is missing.
 Value = float | str | bool | None
@@ -121,9 +121,10 @@ def _read_regular(body: bytes, served: ServedModel) -> _Read | None:
     apart = read_apart(body, 0, _DEPTH, served.model.n_features)
     if apart is None:
         return None
+    outline = apart.outline + body[apart.end :]
     try:
-        request = _REQUEST.decode(apart.outline)
-        raw = _documents_alone(request, apart.outline)
+        request = _REQUEST.decode(outline)
+        raw = _documents_alone(request, outline)
         by_column = raw[:1] == b"{"
         found = _regular_columns(raw, apart) if by_column else _regular_documents(raw, apart)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -150,7 +151,7 @@ def _regular_documents(raw: bytes, apart: Apart) -> _Regular | None:
 
 
 def _regular_columns(raw: bytes, apart: Apart) -> _Regular | None:
-    found = _NUMERIC_COLUMNS.decode(raw)
+    found: Any = _NUMERIC_COLUMNS.decode(raw)
     names = list(found.columns)
     has_ids = found.ids is not msgspec.UNSET
     ids = found.ids if has_ids else range(apart.numbers.shape[1])
@@ -164,7 +165,7 @@ def _regular_columns(raw: bytes, apart: Apart) -> _Regular | None:
 def _documents_alone(request: RankRequest, body: bytes) -> bytes:
     """The text of the documents, once the rest of the body is known to have no name twice."""
     raw = bytes(request.documents)
-    start = address_of(request.documents) - address_of(body)
+    start = place_of(request.documents) - place_of(body)
     _refuse_doubled_names(body[:start] + b"0" + body[start + len(raw) :])
     return raw
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from rankgrove.serving.json_numbers import address_of, read_apart
+from rankgrove.data.json_numbers import read_apart
 from rankgrove.serving.models import ServedModel
 from rankgrove.serving.refusals import (
     BAD_REQUEST,
@@ -187,10 +187,16 @@ def _read_regular(head: memoryview) -> _Head | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     # What was found may be the data of something else, or not the last of that name.
-    is_data = request.inputs and address_of(request.inputs[0].data) == address_of(outline) + start
+    is_data = request.inputs and place_of(request.inputs[0].data) == place_of(outline) + start
     if not is_data or n_rows != len(apart.numbers):
         return None
     return _Head(request, apart.numbers, head[start : apart.end])
+
+
+def place_of(text: Any) -> int:
+    """Where bytes stand in memory: what msgspec leaves raw is a part of the body, not a copy."""
+    place: int = np.frombuffer(text, dtype=np.uint8).__array_interface__["data"][0]
+    return place
 
 
 def _json_numbers(data: msgspec.Raw, read: _Head, shape: tuple[int, int]) -> NDArray[Any]:

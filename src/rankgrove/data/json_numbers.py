@@ -2,8 +2,8 @@
 
 A body of 100 documents has some ten thousand numbers and little else. As Python objects they take
 most of the time of a request, so a kernel reads them into an array, and what is left of the body,
-its outline, is short. Only what is regular is read so: lists of numbers of one length, or objects of
-numbers with the same names in the same order and spacing. Of everything else `read_apart` says
+its outline, is short. Only what is regular is read so: lists of numbers of one length, or objects
+of numbers with the same names in the same order and spacing. Of everything else `read_apart` says
 nothing: it is left to a reader of all JSON, which also says what is wrong.
 """
 
@@ -12,7 +12,7 @@ nothing: it is left to a reader of all JSON, which also says what is wrong.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,12 +99,6 @@ def read_apart(text: bytes | memoryview, start: int, depth: int, most_names: int
     return Apart(matrix, outline[:n_outline].tobytes(), _with_zeros(text, bounds, width), end)
 
 
-def address_of(text: Any) -> int:
-    """Where bytes stand in memory: a part that msgspec leaves as it is is no copy of them."""
-    place: int = np.frombuffer(text, dtype=np.uint8).__array_interface__["data"][0]
-    return place
-
-
 def _with_zeros(text: bytes | memoryview, bounds: NDArray[np.int64], width: int) -> bytes:
     """The first object with zeros for its numbers; nothing if it was a list."""
     if bounds[0, 0] < 0:
@@ -159,7 +153,10 @@ def parse_json_number(text, p):
     if n_digits == 0 or (n_digits > 1 and text[first] == ZERO):
         return p, np.float32(0.0), MALFORMED
     exponent = 0
-    if text[p] == DOT:
+    if text[p] != DOT and (text[p] | 32) != LETTER_E:
+        # A whole number, of which zero has no sign.
+        negative = negative and mantissa != np.uint64(0)
+    elif text[p] == DOT:
         p += ONE
         point = p
         digit = np.uint64(text[p]) - np.uint64(ZERO)
@@ -186,7 +183,8 @@ def parse_json_number(text, p):
 def _read_container(text, p, numbers, at, bounds):
     """A list or an object of numbers, into `numbers[at:]`: (place behind it or NOWHERE, end).
 
-    There must be one at least. `bounds` gets the places between which the text of an object is that is no number.
+    There must be one at least. Of an object, `bounds` gets the places between which text stands
+    that is no number.
     """
     closing = np.int64(text[p]) + 2
     is_object = closing == CLOSE_OBJECT
@@ -280,7 +278,7 @@ def separate(text, start, depth, numbers, outline, bounds):
             last = after_string(text, p)
             if last == NOWHERE:
                 return irregular
-        elif byte == OPEN_LIST or byte == OPEN_OBJECT:
+        elif (byte == OPEN_LIST) | (byte == OPEN_OBJECT):
             level += 1
             if level == depth:
                 row, opened = at, p
@@ -302,12 +300,12 @@ def separate(text, start, depth, numbers, outline, bounds):
                 last = p
                 p -= ONE
                 level -= 1
-        elif byte == CLOSE_LIST or byte == CLOSE_OBJECT:
+        elif (byte == CLOSE_LIST) | (byte == CLOSE_OBJECT):
             level -= 1
         while p < last:
             outline[length] = text[p]
             length += 1
             p += ONE
         if level == 0:
-            break
-    return np.int64(p), length, n_rows, width
+            return np.int64(p), length, n_rows, width
+    return irregular
