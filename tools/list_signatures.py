@@ -26,6 +26,7 @@ from rankgrove.boosting.parameters import Parameters
 from rankgrove.cli.main import app
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.describe import describe
+from rankgrove.data.json_numbers import read_apart
 from rankgrove.data.letor import parse_letor, read_letor, write_letor
 from rankgrove.data.rows import GrowingRows
 from rankgrove.data.synthetic import make_web_search
@@ -71,6 +72,10 @@ def _call_letor() -> None:
     rows.reserve(2)
     rows.widen(2, 3, 0, 3)
     rows.finish(2, 2)
+
+
+def _call_json() -> None:
+    read_apart(b"[0]", 0, 1, 0)
 
 
 def _call_describe() -> None:
@@ -179,6 +184,7 @@ def _call_workers() -> None:
 STEPS: dict[str, Callable[[], None]] = {
     "synthetic data": _call_synthetic,
     "LETOR files": _call_letor,
+    "JSON of requests": _call_json,
     "descriptions": _call_describe,
     "metrics": _call_metrics,
     "training": _call_training,

@@ -156,6 +156,14 @@ def test_json_has_no_nan_and_no_infinity(client, number):
     assert "JSON has no NaN" in answer.text or "out of range" in answer.text
 
 
+@pytest.mark.parametrize("body", [b"garbage", b'{"inputs": [}', b'{"inputs": [], }', b"\xff\xfe"])
+def test_what_has_nothing_to_do_with_nan_is_refused_without_a_word_of_it(client, body):
+    answer = client.post(INFER, content=body)
+    assert answer.status_code == 400
+    assert "must be JSON" in answer.json()["error"]
+    assert "NaN" not in answer.text
+
+
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [

@@ -90,8 +90,8 @@ def _parse_word(text, p, signed):
 
 
 @kernel
-def _parse_exponent(text, p):
-    """What follows an e, up to the end of the token: (end, power, kind)."""
+def parse_power(text, p):
+    """What follows an e: (end, power, whether it has digits)."""
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += ONE
@@ -102,18 +102,15 @@ def _parse_exponent(text, p):
         if power < 1 << 50:
             power = power * 10 + (np.int64(text[p]) ^ ZERO)
         p += ONE
-    kind = PLAIN if p > first and ends_token(text[p]) else MALFORMED
-    return p, -power if negative else power, kind
+    return p, -power if negative else power, p > first
 
 
 @kernel
-def parse_number(text, p):
-    """Any number: (end, value, kind). Digits past the 19th only move the exponent."""
-    negative = text[p] == MINUS
-    signed = negative or text[p] == PLUS
-    if signed:
-        p += ONE
-    first = p
+def parse_digits(text, p):
+    """Any number of digits with at most one point: (end, mantissa, exponent, points).
+
+    Digits past the 19th only move the exponent.
+    """
     mantissa = np.uint64(0)
     n_kept = 0
     exponent = 0
@@ -132,6 +129,18 @@ def parse_number(text, p):
         else:
             break
         p += ONE
+    return p, mantissa, exponent, points
+
+
+@kernel
+def parse_number(text, p):
+    """Any number: (end, value, kind)."""
+    negative = text[p] == MINUS
+    signed = negative or text[p] == PLUS
+    if signed:
+        p += ONE
+    first = p
+    p, mantissa, exponent, points = parse_digits(text, p)
     kind = PLAIN
     value = np.float32(0.0)
     if p == first:
@@ -140,8 +149,10 @@ def parse_number(text, p):
     elif np.int64(p - first) == points:
         kind = MALFORMED
     elif (text[p] | 32) == LETTER_E:
-        p, power, kind = _parse_exponent(text, p + ONE)
+        p, power, has_digits = parse_power(text, p + ONE)
         exponent += power
+        if not has_digits or not ends_token(text[p]):
+            kind = MALFORMED
     elif not ends_token(text[p]):
         kind = MALFORMED
     if kind == PLAIN:

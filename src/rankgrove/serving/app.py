@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from rankgrove.serving.counters import Counters
 from rankgrove.serving.limits import BodyReader, Limits
 from rankgrove.serving.logs import FIELDS, LOGGER
 from rankgrove.serving.models import REFUSED, ModelStore, ServedModel
-from rankgrove.serving.ranking import rank_documents, read_rank_call
+from rankgrove.serving.ranking import RankCall, rank_documents, read_rank_call
 from rankgrove.serving.refusals import (
     CLIENT_GONE,
     FAILED,
@@ -44,6 +44,7 @@ from rankgrove.serving.refusals import (
 from rankgrove.serving.tensors import (
     EXTENSIONS,
     HEADER_LENGTH,
+    Inference,
     answer_inference,
     describe_model,
     read_inference,
@@ -71,6 +72,7 @@ class Scored(NamedTuple):
     response: Response
 
 
+Asked = TypeVar("Asked", Inference, RankCall)
 Handler = Callable[[Request, ServedModel], Awaitable[Response]]
 
 
@@ -88,15 +90,16 @@ class Service:
 
     def routes(self) -> list[Route]:
         of_model = "/v2/models/{name}"
+        # Routes are tried in this order: first what is asked by the thousand.
         return [
+            self._route(f"{of_model}/infer", "infer", self._infer, "POST"),
+            self._route("/rank", "rank", self._rank, "POST"),
+            self._route("/rank/{name}", "rank", self._rank, "POST"),
             self._route("/v2", "server", self._server),
             self._route("/v2/health/live", "live", self._live),
             self._route("/v2/health/ready", "ready", self._ready),
             self._route(of_model, "model", self._model),
             self._route(f"{of_model}/ready", "model_ready", self._model_ready),
-            self._route(f"{of_model}/infer", "infer", self._infer, "POST"),
-            self._route("/rank", "rank", self._rank, "POST"),
-            self._route("/rank/{name}", "rank", self._rank, "POST"),
             self._route("/models/{name}/schema", "schema", self._schema),
             self._route("/metrics", "metrics", self._metrics),
             self._route("/openapi.json", "openapi", self._openapi),
@@ -104,37 +107,7 @@ class Service:
 
     def _route(self, path: str, route: str, handler: Handler, method: str = "GET") -> Route:
         has_model = "{name}" in path or path == "/rank"
-
-        async def endpoint(request: Request) -> Response:
-            start = time.perf_counter()
-            label = ""
-            headers = {}
-            try:
-                served = self.store.get(request.path_params.get("name"))
-                if has_model:
-                    label = served.name
-                    headers[MODEL_HEADER] = served.identity
-                response = await handler(request, served)
-            except RequestError as error:
-                response = refused(error)
-            except ClientDisconnect:
-                response = Response(status_code=CLIENT_GONE)
-            except Exception:
-                log.exception("a request failed: this is a defect")
-                response = json_response({"error": "the service failed: see its log."}, FAILED)
-            response.headers.update(headers)
-            self.counters.requests.labels(label, route, str(response.status_code)).inc()
-            seconds = time.perf_counter() - start
-            self.counters.request_seconds.labels(label, route).observe(seconds)
-            if log.isEnabledFor(logging.DEBUG):
-                entries = {
-                    "route": route, "model": label, "code": response.status_code,
-                    "ms": round(1000 * seconds, 3),
-                }  # fmt: skip
-                log.debug("request", extra={FIELDS: entries})
-            return response
-
-        return Route(path, endpoint, methods=[method])
+        return Route(path, _Endpoint(self, route, handler, has_model), methods=[method])
 
     async def _server(self, _: Request, __: ServedModel) -> Response:
         return json_response(
@@ -180,10 +153,12 @@ class Service:
     async def _infer(self, request: Request, served: ServedModel) -> Response:
         header_length = request.headers.get(HEADER_LENGTH)
 
-        def work(body: bytes) -> Scored:
-            inference = read_inference(
+        def read(body: bytes) -> Inference:
+            return read_inference(
                 body, header_length, served.model.n_features, self.limits.max_documents
             )
+
+        def score(inference: Inference) -> Scored:
             try:
                 matrix: Any = served.scorer.matrix(inference.features)
             except DataError as error:
@@ -192,13 +167,15 @@ class Service:
             return Scored(matrix, scores, seconds, answer_inference(inference, served, scores))
 
         async with self._bodies.body_of(request) as body:
-            return await self._answer(served, work, body)
+            return await self._answer(served, body, read, score)
 
     async def _rank(self, request: Request, served: ServedModel) -> Response:
         start = time.perf_counter()
 
-        def work(body: bytes) -> Scored:
-            call = read_rank_call(body, served, self.limits.max_documents)
+        def read(body: bytes) -> RankCall:
+            return read_rank_call(body, served, self.limits.max_documents)
+
+        def score(call: RankCall) -> Scored:
             scores, seconds = _timed_scores(served, call.matrix)
             ranked = rank_documents(call, served, scores)
             answer = {
@@ -211,15 +188,20 @@ class Service:
             return Scored(call.matrix, scores, seconds, json_response(answer))
 
         async with self._bodies.body_of(request) as body:
-            return await self._answer(served, work, body)
+            return await self._answer(served, body, read, score)
 
     async def _answer(
-        self, served: ServedModel, work: Callable[[bytes], Scored], body: bytes
+        self,
+        served: ServedModel,
+        body: bytes,
+        read: Callable[[bytes], Asked],
+        score: Callable[[Asked], Scored],
     ) -> Response:
         is_large = len(body) > _DOCUMENTS_AT_ONCE * 4 * served.model.n_features
+        asked = await run_in_threadpool(read, body) if is_large else read(body)
         # What is explained takes long, however few documents there are.
-        in_thread = is_large or b'"explain"' in body
-        done = await run_in_threadpool(work, body) if in_thread else work(body)
+        in_thread = is_large or asked.n_explained > 0
+        done = await run_in_threadpool(score, asked) if in_thread else score(asked)
         self.counters.add_scored(served, done.matrix, done.seconds)
         shadow = self.store.shadow_of(served.name)
         if shadow is not None:
@@ -278,10 +260,61 @@ class Service:
     async def _refuse_route(self, _: Request, error: Exception) -> Response:
         """An address or method that is not there."""
         status = error.status_code if isinstance(error, HTTPException) else FAILED
-        self.counters.requests.labels("", "other", str(status)).inc()
+        self.counters.add_stranger(status)
         headers = dict(getattr(error, "headers", None) or {})
         problem = "there is no such route or method: see /openapi.json."
         return json_response({"error": problem}, status, headers)
+
+
+class _Endpoint:
+    """What answers a route: an ASGI application, as Starlette wraps functions into several.
+
+    Parameters
+    ----------
+    service
+        Whose models are asked for, and whose counters count.
+    route
+        Its name there.
+    handler
+        What makes the answer.
+    has_model
+        Whether the answer is about a model.
+    """
+
+    def __init__(self, service: Service, route: str, handler: Handler, has_model: bool) -> None:
+        self._service = service
+        self._route = route
+        self._handler = handler
+        self._has_model = has_model
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = time.perf_counter()
+        request = Request(scope, receive)
+        label = ""
+        headers = {}
+        try:
+            served = self._service.store.get(request.path_params.get("name"))
+            if self._has_model:
+                label = served.name
+                headers[MODEL_HEADER] = served.identity
+            response = await self._handler(request, served)
+        except RequestError as error:
+            response = refused(error)
+        except ClientDisconnect:
+            response = Response(status_code=CLIENT_GONE)
+        except Exception:
+            log.exception("a request failed: this is a defect")
+            response = json_response({"error": "the service failed: see its log."}, FAILED)
+        response.headers.update(headers)
+        seconds = time.perf_counter() - start
+        self._service.counters.add_request(label, self._route, response.status_code, seconds)
+        if log.isEnabledFor(logging.DEBUG):
+            entries = {
+                "route": self._route, "model": label, "code": response.status_code,
+                "ms": round(1000 * seconds, 3),
+            }  # fmt: skip
+            log.debug("request", extra={FIELDS: entries})
+        await response(scope, receive, send)
 
 
 class TokenGuard:
@@ -304,7 +337,7 @@ class TokenGuard:
                     "TOKEN'. Got none or another.",
                     UNAUTHORISED, closes=True,
                 )  # fmt: skip
-                self._counters.requests.labels("", "other", str(UNAUTHORISED)).inc()
+                self._counters.add_stranger(UNAUTHORISED)
                 await refused(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -75,6 +75,7 @@ class Counters:
             Gauge, "shadow_largest_difference", "Largest difference of a score since the start.",
             "model", "shadow", multiprocess_mode="max",
         )  # fmt: skip
+        self._found: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._missing_so_far: dict[str, NDArray[np.int64]] = {}
         self._largest: dict[tuple[str, str], float] = {}
         self._feature_names: dict[str, tuple[str, ...]] = {}
@@ -83,14 +84,33 @@ class Counters:
     def _make(self, kind: type[Any], name: str, text: str, *labels: str, **options: Any) -> Any:
         return kind(f"rankgrove_{name}", text, labels, registry=self._registry, **options)
 
+    def add_request(self, model: str, route: str, code: int, seconds: float) -> None:
+        """Count a request that was answered, and the time that it took."""
+        self._of(self.requests, model, route, str(code)).inc()
+        self._of(self.request_seconds, model, route).observe(seconds)
+
+    def add_stranger(self, code: int) -> None:
+        """Count a request that never came to a route."""
+        self._of(self.requests, "", "other", str(code)).inc()
+
+    def _of(self, metric: Any, *labels: str) -> Any:
+        """The count of these labels: Prometheus takes longer to find one than to add to it."""
+        found = self._found.get((metric, labels))
+        if found is None:
+            found = self._found[metric, labels] = metric.labels(*labels)
+        return found
+
     def add_scored(self, served: ServedModel, matrix: NDArray[np.float32], seconds: float) -> None:
         """Count documents, the time that they took and their missing values."""
         name = served.name
-        self.score_seconds.labels(name).observe(seconds)
-        self.documents.labels(name).inc(len(matrix))
+        self._of(self.score_seconds, name).observe(seconds)
+        self._of(self.documents, name).inc(len(matrix))
+        missing = np.isnan(matrix)
+        if not missing.any():
+            return
         # Added up here and given to Prometheus now and then: that takes a microsecond for each
         # feature, and requests come by the thousand.
-        counts = np.isnan(matrix).sum(axis=0, dtype=np.int64)
+        counts = missing.sum(axis=0, dtype=np.int64)
         so_far = self._missing_so_far.get(name)
         self._missing_so_far[name] = counts if so_far is None else so_far + counts
         self._feature_names[name] = served.model.feature_names

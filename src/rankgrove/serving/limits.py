@@ -79,6 +79,9 @@ class BodyReader:
             try:
                 async with asyncio.timeout(self._limits.seconds):
                     async for chunk in request.stream():
+                        if not chunk:
+                            # (So that a body in one piece is not copied.)
+                            continue
                         chunks.append(chunk)
                         size += len(chunk)
                         self._bytes_at_once += len(chunk)
@@ -151,7 +154,9 @@ class PatientProtocol(HttpToolsProtocol):
                 if len(self._head) > _MOST_HEADER_BYTES:
                     self.transport.abort()
                 return
-            data, self._head = without_upgrade(self._head[:end]) + self._head[end:], b""
+            data, self._head = self._head, b""
+            if _UPGRADE.search(data, 0, end):
+                data = without_upgrade(data[:end]) + data[end:]
         super().data_received(data)
         if self._is_in_message and not self._has_headers:
             self._wait_for_headers()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankgrove.data.files import StrPath
+from rankgrove.data.json_numbers import read_apart
 from rankgrove.errors import DataError, ParameterError, RankgroveError, refusal
 from rankgrove.model.base import ScoringModel, load_with_checksum
 from rankgrove.model.scorer import Scorer
@@ -182,6 +183,7 @@ def read_served(name: str, path: str) -> ServedModel:
     scorer.score_matrix(unknown)
     if model.adds_up:
         scorer.contributions_of_matrix(unknown[:1])
+    read_apart(b"[0]", 0, 1, 0)
     return ServedModel(name, path, scorer, checksum, stamp)
 
 

@@ -6,17 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove.data.json_numbers import Apart, read_apart
 from rankgrove.data.levels import value_of
 from rankgrove.errors import DataError
 from rankgrove.serving.models import ServedModel
 from rankgrove.serving.refusals import RequestError, decode, unfit
-from rankgrove.serving.tensors import check_number_of_documents
+from rankgrove.serving.tensors import check_number_of_documents, place_of
 
 # A number, a category that is a string or a boolean, or null where it is missing.
 Value = float | str | bool | None
@@ -76,36 +77,108 @@ class RankCall:
     n_explained: int
 
 
+class _Read(NamedTuple):
+    """A request, the ids of its documents, and their features in the order of the model."""
+
+    request: RankRequest
+    ids: Sequence[Id]
+    matrix: NDArray[np.float32]
+
+
+# Names, ids of documents, and the numbers of each by name.
+_Regular = tuple[list[str], Sequence[Id], NDArray[np.float32]]
+
 _REQUEST = msgspec.json.Decoder(RankRequest)
 _DOCUMENTS = msgspec.json.Decoder(list[NamedDocument])
 _COLUMNS = msgspec.json.Decoder(ColumnarDocuments)
 _NUMERIC_DOCUMENTS = msgspec.json.Decoder(list[NumericDocument])
 _NUMERIC_COLUMNS = msgspec.json.Decoder(NumericColumns)
+_NAMES = msgspec.json.Decoder(dict[str, int])
+
+# How deep numbers stand in the body: {"documents": [{"features": {…}}]}, or {"documents":
+# {"columns": {"bm25": […]}}}. Ids stand higher.
+_DEPTH = 4
 
 
 def read_rank_call(body: bytes, served: ServedModel, max_documents: int) -> RankCall:
     """The documents of a request, checked."""
-    request = decode(_REQUEST, body, "the request")
-    raw = bytes(request.documents)
-    start = _address(request.documents) - _address(body)
-    _refuse_doubled_names(body[:start] + b"0" + body[start + len(raw) :])
-    try:
-        if raw[:1] == b"{":
-            ids, matrix = _by_column(raw, request, served, max_documents)
-        else:
-            ids, matrix = _by_document(raw, request, served, max_documents)
-    except DataError as error:
-        raise unfit(error) from None
+    request, ids, matrix = _read_regular(body, served) or _read_any(body, served, max_documents)
+    check_number_of_documents(len(matrix), max_documents)
     top = len(matrix) if request.top is None else min(request.top, len(matrix))
     if top < 0:
         raise RequestError(f"top must be 0 or more. Got {request.top}.")
     return RankCall(request.id, ids, matrix, top, _n_explained(request.explain, top, served))
 
 
-def _address(text: Any) -> int:
-    """Where bytes stand in memory: what is decoded last is a part of the body, not a copy."""
-    place: int = np.frombuffer(text, dtype=np.uint8).__array_interface__["data"][0]
-    return place
+def _read_regular(body: bytes, served: ServedModel) -> _Read | None:
+    """What a kernel can read: documents with the same names in the same order, or columns.
+
+    They have numbers and null only, and all features of the model and no others. None of any other
+    request: it may still be right.
+    """
+    if served.model.schema.levels:
+        return None
+    apart = read_apart(body, 0, _DEPTH, served.model.n_features)
+    if apart is None:
+        return None
+    outline = apart.outline + body[apart.end :]
+    try:
+        request = _REQUEST.decode(outline)
+        raw = _documents_alone(request, outline)
+        by_column = raw[:1] == b"{"
+        found = _regular_columns(raw, apart) if by_column else _regular_documents(raw, apart)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if found is None:
+        return None
+    names, ids, numbers = found
+    wanted = served.model.feature_names
+    if tuple(names) != wanted:
+        places = {name: place for place, name in enumerate(names)}
+        if places.keys() != frozenset(wanted):
+            return None
+        numbers = numbers[:, [places[name] for name in wanted]]
+    return _Read(request, ids, np.ascontiguousarray(numbers))
+
+
+def _regular_documents(raw: bytes, apart: Apart) -> _Regular | None:
+    documents = _NUMERIC_DOCUMENTS.decode(raw)
+    names = list(_NAMES.decode(apart.first))
+    # Otherwise a name stands twice.
+    if (len(documents), len(names)) != apart.numbers.shape or _may_double(raw, documents):
+        return None
+    return names, _ids_of(documents), apart.numbers
+
+
+def _regular_columns(raw: bytes, apart: Apart) -> _Regular | None:
+    found: Any = _NUMERIC_COLUMNS.decode(raw)
+    names = list(found.columns)
+    has_ids = found.ids is not msgspec.UNSET
+    ids = found.ids if has_ids else range(apart.numbers.shape[1])
+    # Otherwise a name stands twice, or has a colon in it.
+    is_once = raw.count(b":") == len(names) + 1 + has_ids
+    if not is_once or (len(names), len(ids)) != apart.numbers.shape:
+        return None
+    return names, ids, apart.numbers.T
+
+
+def _documents_alone(request: RankRequest, body: bytes) -> bytes:
+    """The text of the documents, once the rest of the body is known to have no name twice."""
+    raw = bytes(request.documents)
+    start = place_of(request.documents) - place_of(body)
+    _refuse_doubled_names(body[:start] + b"0" + body[start + len(raw) :])
+    return raw
+
+
+def _read_any(body: bytes, served: ServedModel, max_documents: int) -> _Read:
+    request = decode(_REQUEST, body, "the request")
+    raw = _documents_alone(request, body)
+    try:
+        if raw[:1] == b"{":
+            return _Read(request, *_by_column(raw, request, served, max_documents))
+        return _Read(request, *_by_document(raw, request, served, max_documents))
+    except DataError as error:
+        raise unfit(error) from None
 
 
 def _by_document(
@@ -124,7 +197,7 @@ def _by_document(
         _check_names(features[place], names, request, f" of document {place}")
     if _may_double(raw, documents):
         _refuse_doubled_names(raw)
-    ids = [place if d.id is msgspec.UNSET else d.id for place, d in enumerate(documents)]
+    ids = _ids_of(documents)
     if not documents or not any(features):
         return ids, np.full((len(documents), len(names)), np.nan, dtype=np.float32)
     if are_numbers and not others:
@@ -132,6 +205,10 @@ def _by_document(
         numbers = np.array(list(map(itemgetter(*names), features)), dtype=np.float64)
         return ids, np.asarray(served.scorer.matrix(numbers.reshape(len(features), -1)))
     return ids, _checked_matrix(served, features)
+
+
+def _ids_of(documents: Sequence[NamedDocument]) -> list[Id]:
+    return [place if d.id is msgspec.UNSET else d.id for place, d in enumerate(documents)]
 
 
 def _by_column(

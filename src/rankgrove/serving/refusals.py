@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,6 +16,9 @@ BAD_REQUEST, UNAUTHORISED, NOT_FOUND, WRONG_METHOD = 400, 401, 404, 405
 TOO_SLOW, TOO_LARGE, UNSUPPORTED, UNFIT = 408, 413, 415, 422
 CLIENT_GONE, FAILED, UNAVAILABLE = 499, 500, 503
 
+# Where a decoder stopped, and what it stops at that many writers take for a number.
+_PLACE = re.compile(r"invalid character \(byte (\d+)\)")
+_WORD = re.compile(rb"[-+]?(nan|inf)", re.IGNORECASE)
 _NO_NAN = " JSON has no NaN and no infinity: write null for a missing value."
 
 
@@ -60,7 +64,9 @@ def decode(decoder: msgspec.json.Decoder[Any], body: Any, what: str) -> Any:
         raise RequestError(f"{what} must follow its schema. Got: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = str(error)[:200].rstrip(".")
-        hint = _NO_NAN if "invalid character" in problem else ""
+        place = _PLACE.search(problem)
+        is_word = place is not None and _WORD.match(body, int(place[1]))
+        hint = _NO_NAN if is_word else ""
         raise RequestError(f"{what} must be JSON. Got: {problem}.{hint}", BAD_REQUEST) from None
 
 

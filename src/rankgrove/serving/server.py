@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -155,8 +156,7 @@ def run(settings: Settings, opened: socket.socket, announce: Callable[[str], Non
         address = address_of(opened)
         if settings.workers == 1:
             disable_created_metrics()
-            with _ended_by_signal(lambda: None):
-                Worker(settings, lambda: announce(address)).run(sockets=[opened])
+            _serve(settings, opened, lambda: announce(address))
         else:
             # Before any worker starts: what is wrong is said once, and by this process.
             ModelStore(settings.models, settings.options.get("shadow") or {})
@@ -190,8 +190,19 @@ def _shared_counts(folder: str) -> Iterator[None]:
 def _work(settings: Settings, opened: socket.socket, ready: Event) -> None:
     """The life of a worker process."""
     configure_logging(settings.json_logs, settings.log_requests)
-    with suppress(KeyboardInterrupt), _ended_by_signal(lambda: None):
-        Worker(settings, ready.set).run(sockets=[opened])
+    with suppress(KeyboardInterrupt):
+        _serve(settings, opened, ready.set)
+
+
+def _serve(settings: Settings, opened: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve in this process until it is told to end."""
+    with _ended_by_signal(lambda: None):
+        worker = Worker(settings, ready)
+        # All that is loaded by now stays: the garbage collector would look through it, for some
+        # tenths of a second, while requests wait.
+        gc.collect()
+        gc.freeze()
+        worker.run(sockets=[opened])
 
 
 class _Supervisor:

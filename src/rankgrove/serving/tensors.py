@@ -8,14 +8,16 @@ are in memory, little-endian, behind the JSON, whose length a header says.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from starlette.responses import Response
 
+from rankgrove.data.json_numbers import read_apart
 from rankgrove.serving.models import ServedModel
 from rankgrove.serving.refusals import (
     BAD_REQUEST,
@@ -66,11 +68,23 @@ class Inference:
     features: NDArray[Any]
     datatype: str
     binary: bool
+    n_explained: int = 0
 
 
 _REQUEST = msgspec.json.Decoder(InferRequest)
 _FLAT = msgspec.json.Decoder(list[float | None])
 _NESTED = msgspec.json.Decoder(list[list[float | None]])
+
+# Where the numbers of a tensor seem to start, and whether they stand in rows.
+_DATA = re.compile(rb'"data"[ \t\n\r]*:[ \t\n\r]*(?=\[[ \t\n\r]*(\[?))')
+
+
+class _Head(NamedTuple):
+    """The JSON of a request; with its numbers and their text, if these were read apart."""
+
+    request: InferRequest
+    numbers: NDArray[np.float32] | None
+    text: memoryview
 
 
 def read_inference(
@@ -78,7 +92,10 @@ def read_inference(
 ) -> Inference:
     """The documents of a request, checked."""
     head, tail = _split(body, header_length)
-    request = decode(_REQUEST, head, "the request")
+    read = _read_regular(head) if not tail else None
+    if read is None:
+        read = _Head(decode(_REQUEST, head, "the request"), None, head[:0])
+    request = read.request
     if len(request.inputs) != 1 or request.inputs[0].name != FEATURES:
         names = [each.name[:40] for each in request.inputs[:5]]
         raise RequestError(f"inputs must be one, named '{FEATURES}'. Got {names}.")
@@ -90,7 +107,7 @@ def read_inference(
     else:
         if tail:
             raise RequestError(f"no bytes may follow the JSON of the request. Got {len(tail)}.")
-        numbers = _json_numbers(tensor.data, shape)
+        numbers = _json_numbers(tensor.data, read, shape)
     binary, datatype = _wanted_output(request)
     return Inference(request.id, numbers, datatype, binary)
 
@@ -154,8 +171,38 @@ def _binary_numbers(
     return numbers if numbers.flags.aligned else numbers.copy()
 
 
-def _json_numbers(data: msgspec.Raw, shape: tuple[int, int]) -> NDArray[Any]:
-    text = bytes(data)
+def _read_regular(head: memoryview) -> _Head | None:
+    """The JSON of a request whose numbers a kernel can read; None of any other."""
+    found = _DATA.search(head)
+    if found is None:
+        return None
+    start = found.end()
+    apart = read_apart(head, start, depth=2 if found[1] else 1, most_names=0)
+    if apart is None:
+        return None
+    outline = bytes(head[:start]) + apart.outline + bytes(head[apart.end :])
+    try:
+        request = _REQUEST.decode(outline)
+        n_rows = len(_NESTED.decode(apart.outline)) if found[1] else 1
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    # What was found may be the data of something else, or not the last of that name.
+    is_data = request.inputs and place_of(request.inputs[0].data) == place_of(outline) + start
+    if not is_data or n_rows != len(apart.numbers):
+        return None
+    return _Head(request, apart.numbers, head[start : apart.end])
+
+
+def place_of(text: Any) -> int:
+    """Where bytes stand in memory: what msgspec leaves raw is a part of the body, not a copy."""
+    place: int = np.frombuffer(text, dtype=np.uint8).__array_interface__["data"][0]
+    return place
+
+
+def _json_numbers(data: msgspec.Raw, read: _Head, shape: tuple[int, int]) -> NDArray[Any]:
+    if read.numbers is not None and read.numbers.shape in (shape, (1, shape[0] * shape[1])):
+        return read.numbers.reshape(shape)
+    text = bytes(data if read.numbers is None else read.text)
     if not text:
         raise RequestError("data must be given, or binary_data_size. Got neither.")
     if text[1:].lstrip()[:1] == b"[":
