@@ -1,6 +1,7 @@
 """Several models that become one: averages, files, interrupts, checkpoints."""
 
 import io
+import threading
 import warnings
 from dataclasses import replace
 
@@ -236,10 +237,38 @@ def test_ctrl_c_within_a_member_keeps_those_before(parts, monkeypatch):
         step(trainer)
 
     monkeypatch.setattr(TreeTrainer, "step", pressed)
-    ranker = Ranker(members=3, **QUICK)
+    ranker = Ranker(members=3, n_jobs=1, **QUICK)
     with pytest.raises(KeyboardInterrupt):
         ranker.fit(parts[0])
     assert ranker.model_.n_members == 1
+
+
+def test_members_in_training_end_when_a_callback_says_stop(parts):
+    before = threading.active_count()
+    options = {"n_estimators": 3000, "members": 4, "n_jobs": 2}
+    first = []
+
+    def stop(run):
+        # The next one is in training by now.
+        first.append(run.n_steps)
+        return True
+
+    ranker = Ranker(**options, early_stopping_rounds=2)
+    ranker.fit(parts[0], valid=parts[1], callbacks=[stop])
+    assert first == [1]
+    assert ranker.model_.n_members == 1
+    assert threading.active_count() <= before + 1  # (that of our own pool may have come)
+
+
+def test_an_error_in_a_member_that_is_trained_beside_others_comes_out(parts, monkeypatch):
+    from rankgrove.training.trees import TreeTrainer
+
+    def fail(trainer):
+        raise RuntimeError("no more")
+
+    monkeypatch.setattr(TreeTrainer, "step", fail)
+    with pytest.raises(RuntimeError, match="no more"):
+        Ranker(members=3, n_jobs=2, **QUICK).fit(parts[0])
 
 
 @pytest.mark.parametrize("with_network", [False, True])
@@ -291,7 +320,7 @@ def test_other_recipes_parameters_and_data_are_refused(parts, tmp_path, options,
 
 
 def test_progress_says_which_member(parts, capsys):
-    Ranker(members=2, verbose=True, **QUICK).fit(parts[0], valid=parts[1])
+    Ranker(members=2, verbose=True, n_jobs=1, **QUICK).fit(parts[0], valid=parts[1])
     told = capsys.readouterr().err
     assert "member 1 of 2, yetirank:  4/4 trees" in told
     assert "2/2 members  ndcg@10" in told

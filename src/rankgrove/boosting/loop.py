@@ -153,6 +153,9 @@ class Boosting:
         if self._grown is not None:
             self.trees.append(self._grown)
 
+    def finish(self) -> None:
+        """Nothing is under way between steps."""
+
     def undo(self) -> None:
         """Forget a tree that was not kept. The scores may have it: they are of no use any more."""
         self._grown = None

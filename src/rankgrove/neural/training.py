@@ -162,6 +162,9 @@ class NetworkTrainer:
         """Go back to the network after the last epoch that counts."""
         self.module.load_state_dict(self._last)
 
+    def finish(self) -> None:
+        """Nothing is under way between steps."""
+
     def has_learned(self, n_steps: int) -> bool:
         """Whether any document has had a force."""
         return self._has_pushed

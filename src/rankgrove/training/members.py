@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from rankgrove.objectives.preferences import check_takes_preferences
 from rankgrove.rules import is_auto
 from rankgrove.training.checkpoints import DATA_CHECKSUM, data_checksum
 from rankgrove.training.measures import MetricMeasures
-from rankgrove.training.mixing import FoldData, HeldOut, select
+from rankgrove.training.mixing import FoldData, HeldOut, runs_beside, select
 from rankgrove.training.recipe import Kind, Recipe, RecipePlan, kinds_of, why_no_network
 from rankgrove.training.run import Run
 from rankgrove.training.starting import AnyParameters, start_run
@@ -103,6 +105,10 @@ class MembersTrainer:
         self._bins = SharedBins(parameters.random_state)
         self._sums = {name: np.zeros(data.n_documents) for name, data in self.valid.items()}
         self._next: tuple[Member, dict[str, Floats]] | None = None
+        self._beside = runs_beside(train, self.most_steps, n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+        self._ahead: dict[int, Future[ScoringModel]] = {}
+        self._is_over = Event()
 
     @property
     def n_steps(self) -> int:
@@ -114,20 +120,51 @@ class MembersTrainer:
         return len(self.plan.members)
 
     def step(self) -> None:
-        """Train the next member to its end."""
-        number, plan = self.n_steps, self.plan.members[self.n_steps]
+        """Train the next member to its end; on small data, with those after it beside it."""
+        number = self.n_steps
+        if self._beside == 1:
+            model = self._train(number, self.n_jobs, verbose=self._verbose)
+        else:
+            self._start_ahead(number)
+            model = self._ahead.pop(number).result()
+        self._count_in(model, self.plan.members[number])
+
+    def _train(self, number: int, n_jobs: int | None, *, verbose: bool = False) -> ScoringModel:
+        """The model of a member, by a run of its own."""
+        plan = self.plan.members[number]
         options: dict[str, Any] = {}
         if isinstance(plan.parameters, Parameters):
             options["shared_bins"] = self._bins
         run = start_run(
-            self.train, self.valid, plan.parameters, preferences=self.preferences,
-            n_jobs=self.n_jobs, **options,
+            self.train, self.valid, plan.parameters, preferences=self.preferences, n_jobs=n_jobs,
+            **options,
         )  # fmt: skip
         run.title = f"member {number + 1} of {self.most_steps}, {plan.kind}:"
-        run.run(verbose=self._verbose)
+        run.run([lambda _: self._is_over.is_set()], verbose=verbose)
         if run.interrupted:
             raise KeyboardInterrupt
-        self._count_in(run.make_model(), plan)
+        model: ScoringModel = run.make_model()
+        return model
+
+    def _start_ahead(self, number: int) -> None:
+        """Have this member and those after it trained, as many at a time as there are threads."""
+        if self._pool is None:
+            of_trees = (one.parameters for one in self.plan.members)
+            first = next((one for one in of_trees if isinstance(one, Parameters)), None)
+            if first is not None:
+                # All share what is made here; no two make it at the same time.
+                self._bins.get(self.train, self.valid, first, self.n_jobs)
+            self._pool = ThreadPoolExecutor(self._beside)
+        for ahead in range(number, min(number + self._beside, self.most_steps)):
+            if ahead not in self._ahead:
+                self._ahead[ahead] = self._pool.submit(self._train, ahead, 1)
+
+    def finish(self) -> None:
+        """Have members that are still in training end after their next tree, and wait for them."""
+        self._is_over.set()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._ahead.clear()
 
     def _count_in(self, model: ScoringModel, plan: MemberPlan) -> None:
         """Have a trained model as the next member, with what it gives the validation sets."""

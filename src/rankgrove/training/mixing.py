@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.binned import SharedBins
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.data.documents import Documents
@@ -40,6 +42,8 @@ N_FOLDS = 5
 _DRAWS, _ADDITIONS = 50, 12
 # A kind with a smaller share is left out: it would cost a fit and change next to nothing.
 _LEAST_SHARE = 0.05
+# Data of so many values, at most, are small: a run of one thread is nearly as fast as of several.
+_FEW_VALUES = 4_000_000
 # How long to wait for a better mean over folds, in trees, where nobody says so.
 _PATIENCE = 50
 
@@ -78,6 +82,12 @@ def folds_of(data: Documents, seed: int) -> list[NDArray[np.int64]]:
     return [np.sort(part) for part in np.array_split(shuffled, min(N_FOLDS, data.n_queries))]
 
 
+def runs_beside(train: Documents, n_runs: int, n_jobs: int | None) -> int:
+    """How many runs to have at the same time, of one thread each: 1 for data that are not small."""
+    few = train.n_documents * train.n_features <= _FEW_VALUES
+    return max(1, min(n_runs, resolve_n_jobs(n_jobs))) if few else 1
+
+
 class FoldData:
     """Data cut into folds: what each fold trains on, and what it holds out, in bins once."""
 
@@ -114,22 +124,21 @@ def hold_out(
 ) -> HeldOut:
     """Train a kind on all folds, side by side, for as many steps as are best in their mean."""
     parameters, patience = _without_stopping(kind.parameters)
-    runs = folds.start(parameters, n_jobs)
+    beside = runs_beside(folds.data, len(folds.parts), n_jobs)
+    runs = folds.start(parameters, n_jobs if beside == 1 else 1)
     sizes = np.array([test.n_queries for _, test in folds.parts], dtype=float)
     best, best_value, kept = 0, -np.inf, [np.zeros(test.n_documents) for _, test in folds.parts]
     step = 0
-    while True:
-        # One that is stuck stays as it is while the others go on.
-        advanced = [run.advance() for run in runs]
-        if not any(advanced):
-            break
-        step += 1
-        value = _mean_of(np.array([run.validation.watched[-1] for run in runs]), sizes)
-        if patience is None or value > best_value:
-            best, best_value = step, value
-            kept = [_scores_of(run) for run in runs]
-        if patience is not None and step - best >= patience:
-            break
+    with ThreadPoolExecutor(beside) as pool:
+        # One that is stuck stays as it is while the others go on. (All are waited for.)
+        while True in list(pool.map(Run.advance, runs)):
+            step += 1
+            value = _mean_of(np.array([run.validation.watched[-1] for run in runs]), sizes)
+            if patience is None or value > best_value:
+                best, best_value = step, value
+                kept = [_scores_of(run) for run in runs]
+            if patience is not None and step - best >= patience:
+                break
     pairs = zip(kept, folds.parts, strict=True)
     scores = folds.joined([standardised(own, test.offsets) for own, (_, test) in pairs])
     metric = kind.parameters.metrics()[0]

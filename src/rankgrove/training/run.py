@@ -104,6 +104,8 @@ class Run:
             self.interrupted = True
             self.validation.cut(self.n_steps)
             self.trainer.undo()
+        finally:
+            self.trainer.finish()
         return self
 
     def kept_steps(self) -> int:

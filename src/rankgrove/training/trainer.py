@@ -129,6 +129,9 @@ class Trainer(Protocol):
     def undo(self) -> None:
         """Forget a step that an interrupt has cut short."""
 
+    def finish(self) -> None:
+        """Let go of what is still under way: the run is over, however it ended."""
+
     def has_learned(self, n_steps: int) -> bool:
         """Whether the model after so many steps tells any two documents apart."""
 
