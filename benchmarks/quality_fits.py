@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import signal
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -32,8 +31,6 @@ from rankgrove.testing.peers import (
     peer_loss,
     peer_settings,
 )
-
-Sets = Mapping[str, Sequence[Split]]
 
 N_TREES, LEARNING_RATE, PATIENCE, N_LEAVES, DEPTH = 500, 0.05, 50, 31, 6
 WATCHED = "ndcg@10"
@@ -259,7 +256,7 @@ def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: in
     return Fitted(np.asarray(ranker.predict(test)), int(ranker.best_iteration_))
 
 
-_OF_TOOL: dict[str, dict[str, Any]] = {
+OF_TOOL: dict[str, dict[str, Any]] = {
     "lightgbm": {"num_leaves": N_LEAVES, "force_col_wise": True},
     "xgboost": {
         "tree_method": "hist", "grow_policy": "lossguide", "max_leaves": N_LEAVES, "max_depth": 0
@@ -271,7 +268,7 @@ _OF_TOOL: dict[str, dict[str, Any]] = {
 def _fit_peer(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
     train, vali, test = parts
     given = {"learning_rate": LEARNING_RATE, "random_state": task.seed}
-    settings = {**peer_settings(one.tool, given, n_jobs=1), **_OF_TOOL[one.tool], **one.settings}
+    settings = {**peer_settings(one.tool, given, n_jobs=1), **OF_TOOL[one.tool], **one.settings}
     watched = relabel(vali, one.labels, top)
     watch = Watch(watched, metric_of_scores(vali, WATCHED), PATIENCE)
     fitted = fit_peer(one.tool, settings, relabel(train, one.labels, top), task.n_trees, watch)
@@ -293,20 +290,3 @@ def fit(splits: Sequence[Split], task: Task) -> dict[str, Any]:
     }
     return {**task._asdict(), "trees": found.n_trees, "seconds": round(seconds, 2),
             "values": values}  # fmt: skip
-
-
-_SETS: dict[str, Sequence[Split]] = {}
-
-
-def start_worker(sets: Sets) -> None:
-    """Keep the data for all fits of this process; an interrupt is the parent's to answer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _SETS.update(sets)
-
-
-def fit_in_worker(task: Task) -> dict[str, Any]:
-    """What `fit` gives, or what went wrong: one failure must not end the others."""
-    try:
-        return fit(_SETS[task.set_name], task)
-    except Exception as error:
-        return {**task._asdict(), "error": f"{type(error).__name__}: {error}"}

@@ -7,16 +7,10 @@ JSON lines: an interrupted run goes on where it was, and only what is missing is
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import subprocess
-import sys
-import time
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from benchmarks.common import KeptLines, limit_threads, report, table
+from benchmarks.common import limit_threads, report, table
 
 limit_threads()
 
@@ -29,7 +23,8 @@ from benchmarks.differences import (  # noqa: E402
     mean_difference,
     paired_difference,
 )
-from benchmarks.quality_fits import METRICS, Candidate, Sets, Task, our_name  # noqa: E402
+from benchmarks.kept_fits import Results, Sets, compute, source  # noqa: E402
+from benchmarks.quality_fits import METRICS, Candidate, Task, our_name  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
 from rankgrove.experiments.compare.significance import holm  # noqa: E402
 
@@ -43,16 +38,6 @@ QUICK = (
     "rankgrove lambdamart NDCG@10, leafwise", "rankgrove queryrmse, oblivious",
     "lightgbm lambdarank", "xgboost rank:map", "catboost QueryRMSE",
 )  # fmt: skip
-
-
-def source() -> str:
-    """What identifies Rankgrove's code: the tree of `src` in git, and a sum of its changes."""
-    git = ["git", "-C", str(Path(__file__).parents[1])]
-    words = ("rev-parse", "HEAD:src"), ("diff", "HEAD", "--", "src")
-    said = [
-        subprocess.run([*git, *each], check=False, capture_output=True).stdout for each in words
-    ]
-    return f"{zlib.crc32(said[0]):08x} {zlib.crc32(said[1]):08x}"
 
 
 def choose(names: Iterable[str] | None) -> list[Candidate]:
@@ -79,51 +64,6 @@ def tasks_of(
         for name, splits in sets.items()
         for fold in range(len(splits))
     ]
-
-
-class Results:
-    """Fits that are done, kept in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._file, self.found = KeptLines(path, Task._fields), dict[Task, dict[str, Any]]()
-        for record in self._file.records:
-            self._keep(record)
-
-    def _keep(self, record: dict[str, Any]) -> None:
-        self.found[Task(*(record[name] for name in Task._fields))] = record
-
-    def add(self, record: dict[str, Any]) -> None:
-        self._keep(record)
-        self._file.add(record)
-
-
-def compute(tasks: Sequence[Task], sets: Sets, results: Results, n_workers: int) -> list[str]:
-    """Fit what is missing; what failed."""
-    missing = [task for task in tasks if task not in results.found]
-    print(f"{len(tasks)} fits, {len(missing)} to do", file=sys.stderr, flush=True)
-    failed: list[str] = []
-    if not missing:
-        return failed
-    # Forked processes would inherit the threads of the libraries in a state that hangs.
-    context = multiprocessing.get_context("spawn")
-    start = last = time.monotonic()
-    with context.Pool(n_workers, fits.start_worker, (dict(sets),)) as pool:
-        try:
-            for done, record in enumerate(pool.imap_unordered(fits.fit_in_worker, missing), 1):
-                if "error" in record:
-                    failed.append(f"{record['candidate']} on {record['set_name']}, fold "
-                                  f"{record['fold']}: {record['error']}")  # fmt: skip
-                    print(failed[-1], file=sys.stderr, flush=True)
-                else:
-                    results.add(record)
-                if time.monotonic() - last > 60 or done == len(missing):
-                    last = time.monotonic()
-                    print(f"{done} of {len(missing)}, {(last - start) / 60:.0f} min, "
-                          f"{record['candidate']}", file=sys.stderr, flush=True)  # fmt: skip
-        except KeyboardInterrupt:
-            pool.terminate()
-            raise SystemExit("interrupted: the same command goes on from here") from None
-    return failed
 
 
 class Figures:
@@ -376,9 +316,9 @@ def run(
 ) -> str:  # fmt: skip
     """Compute what is missing, unless `fitting` is false, and write up what there is."""
     folds = {name: as_five_folds(splits)[:n_folds] for name, splits in sets.items()}
-    candidates, results = choose(names), Results(Path(results_path))
+    candidates, results = choose(names), Results(Path(results_path), Task)
     tasks = tasks_of(candidates, folds, seeds, n_trees)
-    failed = compute(tasks, folds, results, n_workers) if fitting else []
+    failed = compute(tasks, folds, results, n_workers, fits.fit) if fitting else []
     figures = Figures(tasks, results, folds)
     if not figures.keys:
         raise SystemExit(f"no candidate has all of its fits in {results_path}.")
