@@ -20,9 +20,10 @@ from benchmarks.common import limit_threads, report, write_page
 limit_threads()
 
 from benchmarks import quality_draws as draws  # noqa: E402 (the thread limits must be set before)
-from benchmarks import quality_objectives  # noqa: E402
+from benchmarks import quality_objectives, quality_table  # noqa: E402
 from benchmarks.kept_fits import Results, Sets, compute, source  # noqa: E402
-from benchmarks.quality_fits import fingerprint  # noqa: E402
+from benchmarks.quality_fits import N_TREES, fingerprint  # noqa: E402
+from benchmarks.quality_hypotheses import N_AVERAGED  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
 from benchmarks.study import (  # noqa: E402
     MOST_TREES,
@@ -36,10 +37,10 @@ from benchmarks.study import (  # noqa: E402
 COMMAND = "python -m benchmarks.quality"
 PACKAGES = ("numpy", "numba", "scipy", "torch", "lightgbm", "xgboost-cpu", "catboost")
 RESULTS = Path(tempfile.gettempdir()) / "quality-results" / "fits.jsonl"
-QUICK_TREES, QUICK_SEEDS, QUICK_DRAWS = 20, 2, 2
+QUICK_TREES, QUICK_SEEDS, QUICK_DRAWS = 20, 3, 2
 
 
-def frame_of(sets: Sets, n_draws: int, code: str, most: int = draws.N_TREES) -> draws.Frame:
+def frame_of(sets: Sets, n_draws: int, code: str, most: int = N_TREES) -> draws.Frame:
     folds = {name: len(splits) for name, splits in sets.items()}
     data = {name: fingerprint(splits) for name, splits in sets.items()}
     return draws.Frame(folds, data, range(n_draws), code, most)
@@ -80,7 +81,7 @@ def parse() -> argparse.Namespace:
         "--only", nargs="+", default=[""], help="fit only candidates whose names begin so"
     )
     parser.add_argument(
-        "--seeds", type=int, default=draws.N_AVERAGED, help="fit only so many seeds of an average"
+        "--seeds", type=int, default=N_AVERAGED, help="fit only so many seeds of an average"
     )
     parser.add_argument("--written", action="store_true", help="fit nothing, use the results")
     parser.add_argument(
@@ -109,9 +110,7 @@ def main() -> None:
     n_folds, n_seeds = (1, QUICK_SEEDS) if arguments.quick else (5, arguments.seeds)
     folds = {name: as_five_folds(splits)[:n_folds] for name, splits in sets.items()}
     code = arguments.code or source()
-    n_draws, most = (
-        (QUICK_DRAWS, QUICK_TREES) if arguments.quick else (draws.N_DRAWS, draws.N_TREES)
-    )
+    n_draws, most = (QUICK_DRAWS, QUICK_TREES) if arguments.quick else (draws.N_DRAWS, N_TREES)
     frame = frame_of(folds, n_draws, code, most)
     results = Results(None if arguments.quick else arguments.results, draws.Task)
     wanted = [
@@ -122,8 +121,12 @@ def main() -> None:
     failed = (
         [] if arguments.written else fit_missing(wanted, frame, folds, results, arguments.workers)
     )
-    for line in failed:
-        print(f"Failed: {line}")
+    body = quality_table.body_of(folds, frame, results.found, draws.has_recipe())
+    body += "".join(f"\n\nFailed: {line}" for line in failed)
+    if arguments.quick:
+        print(body)
+    else:
+        report("quality", "Quality on real data", COMMAND, PACKAGES, body)
 
 
 if __name__ == "__main__":

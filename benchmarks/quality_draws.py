@@ -111,8 +111,10 @@ def _singles() -> list[Single]:
                    random=draws or each == FEATURES)
             for each in treatments
         ]  # fmt: skip
+    # Leaf-wise trees, LambdaMART's own, draw nothing.
     found += [
-        Single(tool="rankgrove", name=name, treatment=treatment, settings=settings)
+        Single(tool="rankgrove", name=name, treatment=treatment, settings=settings,
+               random=treatment == COMMON or name != "lambdamart")
         for name, settings in _TREES.items() for treatment in TREATMENTS
     ]  # fmt: skip
     found.append(Single(tool="rankgrove", name=NETWORK, treatment=OWN))
@@ -259,7 +261,7 @@ def _fit_peer_again(one: Single, parts: Parts, seed: int, task: Task) -> dict[st
 
 def _our_ranker(one: Single, seed: int, most: int) -> Any:
     if one.name == NETWORK:
-        from rankgrove.neural import LambdaRank  # noqa: PLC0415 (torch is large)
+        from rankgrove.neural import LambdaRank
 
         return LambdaRank(eval_metric=WATCHED, early_stopping_rounds=NETWORK_PATIENCE,
                           random_state=seed, n_jobs=1)  # fmt: skip
@@ -275,7 +277,8 @@ def _our_ranker(one: Single, seed: int, most: int) -> Any:
 
 def fit_recipe(train: Dataset, vali: Dataset, effort: str, seed: int) -> Any:
     """What a user has who says no more than `effort`: members, mixture and refit as it says."""
-    return Ranker(effort=effort, random_state=seed, n_jobs=1).fit(train, valid=vali)
+    given: dict[str, Any] = {"effort": effort, "random_state": seed, "n_jobs": 1}
+    return Ranker(**given).fit(train, valid=vali)
 
 
 def has_recipe() -> bool:

@@ -57,11 +57,11 @@ FAMILY = (
 # What was known when the family was written, and from which queries.
 CHOICES = (
     "That the recipe is made of YetiRank, LambdaMART and LambdaRank networks, three of each, of "
-    "oblivious trees of depth 6 at rate 0.05, and that a refit has 200 trees, was chosen in a study "
-    "that looked at the test parts of these same four sets, in about 70 cells.",
-    "`l2_documents`, bootstrap, split noise and all pairs instead of neighbours, our defaults, were "
-    "chosen by the validation parts of these sets (docs/options.md, docs/neighbours.md), and the "
-    "validation part of one fold is the test part of another; so were the dropout of networks "
+    "oblivious trees of depth 6 at rate 0.05, and that a refit has 200 trees, was chosen in a "
+    "study that looked at the test parts of these same four sets, in about 70 cells.",
+    "`l2_documents`, bootstrap, split noise and all pairs instead of neighbours, our defaults, "
+    "were chosen by the validation parts of these sets (docs/options.md, docs/neighbours.md), and "
+    "the validation part of one fold is the test part of another; so were the dropout of networks "
     "(docs/networks.md) and the `l2` of leaf-wise LambdaMART (docs/defaults.md).",
     "Nothing of the peers was chosen by these sets: their settings are their own defaults, or the "
     "common ones.",

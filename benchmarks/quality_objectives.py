@@ -1,7 +1,8 @@
 """Quality of every objective on real data, by its own metric, against the losses of its peers.
 
-All get at most 500 trees at rate 0.05 and stop by NDCG@10 on validation. Fits are kept in a file of
-JSON lines: an interrupted run goes on where it was, and only what is missing is computed.
+All get at most 500 trees at rate 0.05 and stop by their own metric on validation, and by NDCG@10
+beside it. Fits are kept in a file of JSON lines: an interrupted run goes on where it was, and only
+what is missing is computed.
 """
 
 from __future__ import annotations
@@ -87,21 +88,27 @@ class Figures:
         self.fewer_seeds = {
             key: len(whole[key]) for key in complete if len(whole[key]) < len(wanted[key])
         }
-        self.values = {
-            (key, name, metric): self._mean_over_seeds(own, results, name, metric)
-            for key, own in complete.items()
-            for name in self.sets
-            for metric in METRICS
-        }
+        self.values, self.at_ndcg = (
+            {(key, name, metric): self._mean_over_seeds(own, results, name, metric, place)
+             for key, own in complete.items() for name in self.sets for metric in METRICS}
+            for place in (-1, 0)
+        )  # fmt: skip
         found = {key: [results.found[task] for task in own] for key, own in complete.items()}
         self.seconds = {key: sum(one["seconds"] for one in own) for key, own in found.items()}
-        self.trees = {key: np.mean([one["trees"] for one in own]) for key, own in found.items()}
+        self.trees = {
+            key: [np.mean([list(one["trees"].values())[place] for one in own]) for place in (-1, 0)]
+            for key, own in found.items()
+        }
 
     @staticmethod
-    def _mean_over_seeds(tasks: list[Task], results: Results, name: str, metric: str) -> Floats:
+    def _mean_over_seeds(
+        tasks: list[Task], results: Results, name: str, metric: str, place: int
+    ) -> Floats:
+        """At the last stop, a candidate's own, or at the first, that of NDCG@10."""
         by_seed: dict[int, list[Floats]] = {}
         for task in sorted(task for task in tasks if task.set_name == name):
-            values = np.array(results.found[task]["values"][metric], dtype=float)
+            at_stop = list(results.found[task]["values"].values())[place]
+            values = np.array(at_stop[metric], dtype=float)
             by_seed.setdefault(task.seed, []).append(values)
         mean: Floats = np.mean([np.concatenate(folds) for folds in by_seed.values()], axis=0)
         return mean
@@ -110,6 +117,10 @@ class Figures:
         """On one set, or the mean over the sets."""
         names = self.sets if name is None else [name]
         return float(np.mean([np.nanmean(self.values[key, each, metric]) for each in names]))
+
+    def mean_at_ndcg(self, key: str, metric: str) -> float:
+        """The mean over the sets of models that NDCG@10 stopped."""
+        return float(np.mean([np.nanmean(self.at_ndcg[key, each, metric]) for each in self.sets]))
 
     def best(self, keys: Iterable[str], metric: str, name: str | None = None) -> str:
         return max(keys, key=lambda key: self.mean(key, metric, name))
@@ -135,8 +146,9 @@ class Figures:
                 elif name and below(self.less(key, best[name], metric, name)) > LEVEL:
                     cell += " °"
                 cells.append(cell)
-            rows.append(cells)
-        return f"### {metric}\n\n{table(('candidate', *self.sets, 'mean of the sets'), rows)}"
+            rows.append([*cells, f"{self.mean_at_ndcg(key, metric):.4f}"])
+        header = ("candidate", *self.sets, "mean of the sets", "mean, NDCG@10 stop")
+        return f"### {metric}\n\n{table(header, rows)}"
 
 
 def below(difference: Difference) -> float:
@@ -266,16 +278,18 @@ def protocol(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int)
         f"seeds {', '.join(map(str, seeds))}; what draws nothing was run with the first seed only. "
         f"Leaf-wise trees of {fits.N_LEAVES} leaves (Rankgrove, LightGBM, XGBoost) or oblivious "
         f"ones of depth {fits.DEPTH} (Rankgrove, CatBoost); all else at each library's defaults. "
-        f"Every library stops when Rankgrove's NDCG@10 on the validation queries (gain 2^r - 1, "
-        f"worst order of ties, queries without a relevant document skipped) has not improved for "
-        f"{fits.PATIENCE} trees, and keeps those up to the best: the metric is handed to LightGBM, "
-        f"XGBoost and CatBoost as a function. It sees the grades even where the loss is trained "
-        f"on other labels. As in Lyzhin et al. 2022, a label above 0 is relevant for MAP and MRR, "
-        f"and ERR has the label divided by the largest grade of the set (4 in the paper's); MAP, "
-        f"MRR and ERR have no cut-off. Losses of other libraries get these labels for these "
-        f"metrics, others the grades; CatBoost's losses of NDCG get the cut-off and gain of the "
-        f"metric (`top=10` and `dcg_type=Exp` or `type=Exp`). Unlike the paper, nothing is tuned, "
-        f"and the trees are counted by NDCG@10 whatever the metric.\n\n"
+        f"A fit tracks two of Rankgrove's metrics on the validation queries, NDCG@10 (gain 2^r - "
+        f"1, worst order of ties, queries without a relevant document skipped) and the one that "
+        f"its loss is for, and goes on until neither has improved for {fits.PATIENCE} trees: the "
+        f"metrics are handed to LightGBM, XGBoost and CatBoost as a function. All figures are of "
+        f"the trees up to the best by a candidate's own metric, NDCG@10 where its loss is for "
+        f"none; the last column of a table has those up to the best by NDCG@10 for all. The "
+        f"metrics see the grades even where the loss is trained on other labels. As in Lyzhin et "
+        f"al. 2022, a label above 0 is relevant for MAP and MRR, and ERR has the label divided by "
+        f"the largest grade of the set (4 in the paper's); MAP, MRR and ERR have no cut-off. "
+        f"Losses of other libraries get these labels for these metrics, others the grades; "
+        f"CatBoost's losses of NDCG get the cut-off and gain of the metric (`top=10` and "
+        f"`dcg_type=Exp` or `type=Exp`). Unlike the paper, nothing is tuned.\n\n"
         f"A figure is the mean over the test queries of all folds, of the mean over seeds. Bold is "
         f"the best of a column; ° is not significantly worse than it (paired one-tailed t-test "
         f"over queries, p > {LEVEL}). A difference has its standard error over queries and, in "
@@ -302,9 +316,9 @@ def body_of(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int) 
         f"### Best of ours and of theirs\n\n{best[0]}",
         f"### Smoothing: YetiLoss of neighbours less the same without noise\n\n{smoothing[0]}",
         "### Trees kept and time\n\n"
-        + table(("candidate", "trees, mean", "CPU, s"),
-                [(f"`{key}`", f"{figures.trees[key]:.0f}", f"{figures.seconds[key]:.0f}")
-                 for key in figures.keys]),
+        + table(("candidate", "trees, own stop", "trees, NDCG@10 stop", "CPU, s"),
+                [(f"`{key}`", *(f"{n:.0f}" for n in figures.trees[key]),
+                  f"{figures.seconds[key]:.0f}") for key in figures.keys]),
     ]  # fmt: skip
     return "\n\n".join(parts)
 
