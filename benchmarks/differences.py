@@ -37,6 +37,16 @@ class Difference(NamedTuple):
         return "p < 0.001" if self.p_value < 0.001 else f"p {self.p_value:.3f}"
 
 
+def below(difference: Difference) -> float:
+    """The one-tailed p-value of the first being below the second."""
+    return difference.p_value / 2 if difference.mean < 0 else 1 - difference.p_value / 2
+
+
+def above(difference: Difference) -> float:
+    """The one-tailed p-value of the first being above the second."""
+    return below(Difference(-difference.mean, *difference[1:]))
+
+
 def _tested(mean: float, error: float, freedom: float) -> Difference:
     from scipy.special import stdtr
 

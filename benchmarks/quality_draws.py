@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.differences import Floats
 from benchmarks.kept_fits import Record
@@ -195,20 +196,23 @@ def from_text(text: str) -> Floats:
     return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)
 
 
-def centred(scores: Floats, data: Dataset) -> Floats:
+def centred(scores: Floats, offsets: NDArray[np.int64]) -> Floats:
     """Scores less their mean in each query."""
-    means = np.add.reduceat(scores, data.offsets[:-1]) / data.group
-    off: Floats = scores - np.repeat(means, data.group)
+    sizes = np.diff(offsets)
+    off: Floats = scores - np.repeat(np.add.reduceat(scores, offsets[:-1]) / sizes, sizes)
     return off
 
 
-def spread_of(scores: Floats, data: Dataset) -> float:
+def spread_of(scores: Floats, offsets: NDArray[np.int64]) -> float:
     """The deviation of scores within queries: what an average divides them by."""
-    return float(np.sqrt(np.mean(centred(scores, data) ** 2)))
+    return float(np.sqrt(np.mean(centred(scores, offsets) ** 2)))
 
 
 class Kept(NamedTuple):
-    """What is kept of a model: test scores, their spread on the training documents, trees."""
+    """What is kept of a model: test scores, their spread on the training documents, trees.
+
+    Of a recipe of several models, it is their number that stands for that of trees.
+    """
 
     scores: Floats
     spread: float
@@ -241,7 +245,9 @@ def _fit_peer(one: Single, parts: Parts, seed: int, most: int) -> Kept:
     n_trees = min(_OWN_TREES[one.tool], most) if one.treatment == OWN else most
     watch = Watch(vali, metric_of_scores(vali, WATCHED), PATIENCE)
     fitted = fit_peer(one.tool, _peer_settings(one, seed), train, n_trees, watch)
-    return Kept(fitted.predict(test), spread_of(fitted.predict(train), train), fitted.n_trees)
+    return Kept(
+        fitted.predict(test), spread_of(fitted.predict(train), train.offsets), fitted.n_trees
+    )
 
 
 def _fit_peer_again(one: Single, parts: Parts, seed: int, task: Task) -> dict[str, Kept]:
@@ -254,7 +260,7 @@ def _fit_peer_again(one: Single, parts: Parts, seed: int, task: Task) -> dict[st
     given = min(REFIT_TREES, task.most)
     fitted = fit_peer(one.tool, _peer_settings(one, seed), both, max(given, task.stop))
     return {
-        name: Kept(fitted.predict(test, n), spread_of(fitted.predict(both, n), both), n)
+        name: Kept(fitted.predict(test, n), spread_of(fitted.predict(both, n), both.offsets), n)
         for name, n in ((GIVEN, given), (STOP, task.stop))
     }
 
@@ -289,13 +295,11 @@ def has_recipe() -> bool:
 def _fit_ours(one: Single, parts: Parts, seed: int, most: int) -> Kept:
     train, vali, test = parts
     if effort := one.settings.get("effort"):
-        # Trees and epochs of several members do not add up to one number.
-        fitted, n_trees = fit_recipe(train, vali, effort, seed), 0
+        fitted = fit_recipe(train, vali, effort, seed)
     else:
         fitted = _our_ranker(one, seed, most).fit(train, valid=vali)
-        n_trees = int(fitted.best_iteration_)
-    spread = spread_of(np.asarray(fitted.predict(train), float), train)
-    return Kept(np.asarray(fitted.predict(test), float), spread, n_trees)
+    spread = spread_of(np.asarray(fitted.predict(train), float), train.offsets)
+    return Kept(np.asarray(fitted.predict(test), float), spread, int(fitted.best_iteration_))
 
 
 def fit(splits: Sequence[Split], task: Task) -> Record:

@@ -56,9 +56,10 @@ FAMILY = (
 
 # What was known when the family was written, and from which queries.
 CHOICES = (
-    "That the recipe is made of YetiRank, LambdaMART and LambdaRank networks, three of each, of "
-    "oblivious trees of depth 6 at rate 0.05, and that a refit has 200 trees, was chosen in a "
-    "study that looked at the test parts of these same four sets, in about 70 cells.",
+    "That the recipe mixes trees of several objectives with LambdaRank networks, three models of "
+    "each kind, and ends with a fit to all labelled data, was chosen in a study that looked at the "
+    "test parts of these same four sets, in about 70 cells. Which of the kinds count, how much and "
+    "with how many trees, the recipe itself finds on folds of the data that it is given.",
     "`l2_documents`, bootstrap, split noise and all pairs instead of neighbours, our defaults, "
     "were chosen by the validation parts of these sets (docs/options.md, docs/neighbours.md), and "
     "the validation part of one fold is the test part of another; so were the dropout of networks "

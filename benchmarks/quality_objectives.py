@@ -21,6 +21,8 @@ from benchmarks import quality_fits as fits  # noqa: E402
 from benchmarks.differences import (  # noqa: E402
     Difference,
     Floats,
+    above,
+    below,
     mean_difference,
     paired_difference,
 )
@@ -149,15 +151,6 @@ class Figures:
             rows.append([*cells, f"{self.mean_at_ndcg(key, metric):.4f}"])
         header = ("candidate", *self.sets, "mean of the sets", "mean, NDCG@10 stop")
         return f"### {metric}\n\n{table(header, rows)}"
-
-
-def below(difference: Difference) -> float:
-    """The one-tailed p-value of the first being below the second."""
-    return difference.p_value / 2 if difference.mean < 0 else 1 - difference.p_value / 2
-
-
-def above(difference: Difference) -> float:
-    return below(Difference(-difference.mean, *difference[1:]))
 
 
 def shown(difference: Difference) -> str:

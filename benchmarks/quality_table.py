@@ -59,8 +59,8 @@ class Row(NamedTuple):
     averages: bool
 
     @property
-    def n_models(self) -> int:
-        return sum(each.n_seeds for each in self.members) if self.averages else 1
+    def is_recipe(self) -> bool:
+        return "effort" in draws.SINGLES[self.members[0].candidate].settings
 
 
 def _single_rows() -> list[Row]:
@@ -128,16 +128,19 @@ def average(members: Sequence[Kept], test: Dataset) -> Floats:
     A member that scores all training documents of each query the same has no spread and adds
     nothing.
     """
-    found = [draws.centred(one.scores, test) / one.spread for one in members if one.spread > 0]
+    found = [
+        draws.centred(one.scores, test.offsets) / one.spread for one in members if one.spread > 0
+    ]
     total: Floats = np.sum(found, axis=0) if found else np.zeros(test.n_documents)
     return total
 
 
 class Measured(NamedTuple):
-    """A row's values by set and metric (by draw and query), and CPU seconds of a fold."""
+    """A row's values by set and metric (by draw and query), CPU seconds of a fold, and models."""
 
     values: Mapping[tuple[str, str], Floats]
     seconds: float
+    n_models: float = 1
 
 
 class Measuring:
@@ -178,8 +181,14 @@ class Measuring:
             seconds[name] / (n_folds * len(self.frame.draws))
             for name, n_folds in self.frame.folds.items()
         ])  # fmt: skip
-        n_fits = 1 if row.averages else len(next(iter(by_place.values())))
-        return Measured(self._values(row, by_place), float(per_fold) / n_fits)
+        n_fits = len(next(iter(by_place.values())))
+        n_models = float(n_fits if row.averages else 1)
+        if row.is_recipe:
+            n_models = float(np.mean([kept.n_trees for own in by_place.values() for kept in own]))
+            # One model says how many trees it has.
+            n_models = 1.0 if row.members[0].candidate == draws.recipe_of("low") else n_models
+        seconds_a_row = float(per_fold) / (1 if row.averages else n_fits)
+        return Measured(self._values(row, by_place), seconds_a_row, n_models)
 
     def _values(
         self, row: Row, by_place: Mapping[tuple[str, int, int], list[Kept]]
@@ -302,7 +311,7 @@ def claims(tested: Sequence[Tested]) -> str:
 def main_table(compared: Comparison, rows: Sequence[Row], reference: str | None) -> str:
     lines = []
     for row in rows:
-        cells = [row.name, str(row.n_models)]
+        cells = [row.name, f"{compared.measured[row.name].n_models:.3g}"]
         cells += [f"{compared.mean(row.name, metric):.4f}" for metric in METRICS]
         cells.append(f"{compared.measured[row.name].seconds:.1f}")
         if reference is not None:

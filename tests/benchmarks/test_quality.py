@@ -132,9 +132,9 @@ def test_an_average_weighs_members_by_their_spread_and_not_by_the_level_of_a_que
     rng = np.random.default_rng(0)
     scores = [rng.standard_normal(test.n_documents) for _ in range(2)]
     shift = np.repeat(rng.standard_normal(test.n_queries), test.group)
-    members = [draws.Kept(each, draws.spread_of(each, test), 1) for each in scores]
+    members = [draws.Kept(each, draws.spread_of(each, test.offsets), 1) for each in scores]
     moved = [
-        draws.Kept(7 * scores[0] + shift, draws.spread_of(7 * scores[0], test), 1),
+        draws.Kept(7 * scores[0] + shift, draws.spread_of(7 * scores[0], test.offsets), 1),
         members[1],
         draws.Kept(np.zeros(test.n_documents), 0.0, 1),
     ]
@@ -142,7 +142,7 @@ def test_an_average_weighs_members_by_their_spread_and_not_by_the_level_of_a_que
     np.testing.assert_allclose(average(moved, test), total, atol=1e-9)
     by_hand = sum(
         (each - np.repeat([part.mean() for part in np.split(each, test.offsets[1:-1])], test.group))
-        / draws.spread_of(each, test)
+        / draws.spread_of(each, test.offsets)
         for each in scores
     )
     np.testing.assert_allclose(total, by_hand, atol=1e-9)
