@@ -83,6 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=int, default=N_AVERAGED, help="fit only so many seeds of an average"
     )
+    parser.add_argument("--without-refits", action="store_true", help="fit what stops early only")
     parser.add_argument("--written", action="store_true", help="fit nothing, use the results")
     parser.add_argument(
         "--code", help="take our kept fits of this code; by default that of this checkout"
@@ -117,6 +118,7 @@ def main() -> None:
         each._replace(seeds=[seed for seed in each.seeds if seed < n_seeds])
         for each in draws.order_of_fits(draws.has_recipe())
         if each.candidate.startswith(tuple(arguments.only))
+        and not (arguments.without_refits and each.kind == draws.AGAIN)
     ]
     failed = (
         [] if arguments.written else fit_missing(wanted, frame, folds, results, arguments.workers)

@@ -384,7 +384,7 @@ def body_of(sets: Sets, frame: Frame, found: Mapping[Task, Record], recipe: bool
     reference = next((name for name in (RECIPE, BY_HAND) if name in measured), None)
     tested = compared.test()
     n_shown = len(there) * len(METRICS) * (1 + len(sets))
-    notes = [f"Left out, as fits are missing: {', '.join(missing)}."] if missing else []
+    notes = [f"Left out, as fits are missing: {'; '.join(missing)}."] if missing else []
     if not recipe:
         notes.append("This Rankgrove has no `effort`: nothing of the family could be tested.")
     return "\n\n".join([
