@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import commit, limit_threads, table, write_page
-from benchmarks.differences import Floats, mean_difference
 from benchmarks.leaves import draw_leaves, effects_of, leaves_page, study_leaves
 from benchmarks.neighbours import neighbours_page, study_neighbours
 from benchmarks.real_data import add_data_option, read_sets
@@ -28,7 +27,6 @@ from benchmarks.study import (
     Variant,
     fit_all,
     measured_by,
-    other_seeds,
     reading_text,
 )
 
@@ -45,6 +43,8 @@ BASES: dict[str, dict[str, Any]] = {
     )
 }
 PAGES = ("options", "leaves", "neighbours")
+# Of the page of options: base and variants have the same.
+N_SEEDS = 5
 
 
 def variants_of(base: Mapping[str, Any]) -> list[Variant]:
@@ -52,7 +52,6 @@ def variants_of(base: Mapping[str, Any]) -> list[Variant]:
     leafwise = base["grower"] == "leafwise"
     size, sizes = ("max_leaves", (15, 31)) if leafwise else ("max_depth", (5, 6))
     return [
-        *other_seeds(100, 200),
         *(option("bootstrap", bootstrap=temperature) for temperature in (0.0, 1.0)),
         option("bootstrap", bootstrap=1.0, bootstrap_by="query"),
         *(
@@ -76,7 +75,7 @@ def best_alone(study: Study) -> Variant | None:
     """The best value of each option together, of those that gain more than a standard error."""
     best: dict[str, tuple[float, Variant]] = {}
     for variant, outcome in zip(study.variants, study.outcomes, strict=True):
-        if outcome is study.default or variant.first_seed or variant.factor == TOGETHER:
+        if outcome is study.default or variant.factor == TOGETHER:
             continue
         difference = study.overall(outcome)
         if difference.mean > max(difference.error, best.get(variant.factor, (0.0,))[0]):
@@ -89,13 +88,24 @@ def best_alone(study: Study) -> Variant | None:
     return option(TOGETHER, **values)
 
 
-def study_options(runner: Runner, every: int = 1) -> dict[str, Study]:
-    """Each option alone, a few together, and last what was best alone together."""
-    variants = {title: variants_of(base)[::every] for title, base in BASES.items()}
-    for title, study in runner.studies(BASES, variants).items():
+def study_options(
+    runner: Runner, every: int = 1, bases: Iterable[str] = BASES, only: Iterable[str] = ()
+) -> dict[str, Study]:
+    """Each option alone, a few together, and last what was best alone together.
+
+    `only` are titles of the variants that are tried, where not all are.
+    """
+    chosen, wanted = {title: BASES[title] for title in bases}, set(only)
+    variants = {
+        title: [each for each in variants_of(base) if not wanted or each.title in wanted][::every]
+        for title, base in chosen.items()
+    }
+    if wanted:
+        return runner.studies(chosen, variants)
+    for title, study in runner.studies(chosen, variants).items():
         together = best_alone(study)
         variants[title] += [] if together is None else [together]
-    return runner.studies(BASES, variants)
+    return runner.studies(chosen, variants)
 
 
 def _summary(studies: Mapping[str, Study]) -> str:
@@ -118,45 +128,32 @@ def options_reading(studies: Mapping[str, Study]) -> str:
         text = reading_text(reading, "the base model", label)
         parts.append(f"### {title}\n\n{text}")
         for side, found in ((gains, reading.better), (losses, reading.worse)):
-            for variant, difference in found:
-                if abs(difference.mean) > reading.noise:
-                    side.setdefault(label(variant), []).append(title)
+            for variant, _ in found:
+                side.setdefault(label(variant), []).append(title)
 
     def several(found: Mapping[str, Sequence[str]]) -> str:
         lines = [f"{name} ({len(of)})" for name, of in found.items() if len(of) > 1]
         return "; ".join(lines) or "none"
 
     return (
-        f"By more than two standard errors, by more than other seeds move, and for more than one "
-        f"of the {len(studies)} base models, better: {several(gains)}. Worse: {several(losses)}. "
+        f"By more than two standard errors, and for more than one of the {len(studies)} base "
+        f"models, better: {several(gains)}. Worse: {several(losses)}. "
         f"The number of base models is in brackets.\n\n" + "\n\n".join(parts)
     )
 
 
-def _over_seeds(study: Study) -> dict[str, Floats]:
-    """The values of the base model by data set, also of the lines where only the seed differs."""
-    runs = [study.default]
-    runs += [
-        outcome
-        for variant, outcome in zip(study.variants, study.outcomes, strict=True)
-        if variant.first_seed
-    ]
-    return {name: np.mean([run[name].values for run in runs], axis=0) for name in study.folds}
-
-
 def compare_bases(studies: Mapping[str, Study]) -> str:
-    """The base models themselves, over all seeds, and how far each is from the first."""
-    values = {title: _over_seeds(study) for title, study in studies.items()}
-    first = next(iter(values.values()))
+    """The base models themselves, and how far each is from the first."""
+    first = next(iter(studies.values()))
     rows = []
-    for title, own in values.items():
-        means = [float(np.nanmean(of_set)) for of_set in own.values()]
+    for title, study in studies.items():
+        means = [float(np.nanmean(out.values)) for out in study.default.values()]
         cells = [title, *(f"{mean:.4f}" for mean in means), f"{np.mean(means):.4f}", ""]
-        if own is not first:
-            difference = mean_difference((own[name], first[name]) for name in own)
+        if study is not first:
+            difference = study.less(study.default, first.default)
             cells[-1] = f"{difference}, p {difference.p_value:.3f}"
         rows.append(cells)
-    return table(("base model", *first, "mean of the sets", "less the first"), rows)
+    return table(("base model", *first.folds, "mean of the sets", "less the first"), rows)
 
 
 def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> str:
@@ -174,13 +171,13 @@ def options_page(studies: Mapping[str, Study], runner: Runner, command: str) -> 
         f"Each option is tried alone around {len(studies)} base models, then a few together. "
         f"{runner.how()}\n\n"
         "The line of the defaults has NDCG@10; the others have the difference to it with its "
-        "standard error, from the differences query by query. The last column weighs all data "
+        "standard error. The last column weighs all data "
         "sets equally. Where the best values alone are put together, these are the best of each "
         "option that gained more than a standard error: they were chosen by the same queries, so "
         "the gain is flattered.\n\n"
         f"{measured_by(command, runner.store.version)}\n\n"
         f"## What it says\n\n{options_reading(studies)}\n\n"
-        f"## The figures\n\n### The base models, also at the other seeds\n\n"
+        f"## The figures\n\n### The base models\n\n"
         f"{compare_bases(studies)}\n\n"
         f"### Mean of the data sets\n\n{_summary(studies)}\n\n" + "\n\n".join(figures) + "\n"
     )
@@ -190,7 +187,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_data_option(parser)
     parser.add_argument("--pages", nargs="+", choices=PAGES, default=PAGES)
-    parser.add_argument("--seeds", type=int, help="2 by default, 1 with --quick")
+    parser.add_argument(
+        "--seeds", type=int, help="5 for the page of options, 2 for the others, 2 with --quick"
+    )
+    parser.add_argument(
+        "--bases",
+        nargs="+",
+        choices=[*BASES],
+        default=[*BASES],
+        help="base models of the page of options; if not all, it is printed only",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="VARIANT",
+        help="variants of that page, as bootstrap=1.0; it is printed only",
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
     parser.add_argument("--results", type=Path, help="where fits are kept, to go on from")
     parser.add_argument("--quick", action="store_true", help="a small run that is printed only")
@@ -209,13 +222,17 @@ def main() -> None:
         fit_all(jobs, store, arguments.data, arguments.workers)
 
     store, most = Store(results, version), 30 if arguments.quick else MOST_TREES
-    seeds = range(arguments.seeds or (1 if arguments.quick else 2))
-    runner = Runner(store, folds, seeds, most, run)
+    n_seeds = arguments.seeds or 2
+    runner = Runner(store, folds, range(n_seeds), most, run)
     command = f"{COMMAND} --seeds {arguments.seeds}" if arguments.seeds else COMMAND
     pages, pictures = {}, {}
+    part = bool(arguments.only) or len(arguments.bases) < len(BASES)
     if "options" in arguments.pages:
-        studies = study_options(runner, 7 if arguments.quick else 1)
-        pages[DOCS / "options.md"] = options_page(studies, runner, command)
+        n_seeds = arguments.seeds or (2 if arguments.quick else N_SEEDS)
+        drawn = Runner(store, folds, range(n_seeds), most, run, over_seeds=True)
+        every = 7 if arguments.quick else 1
+        studies = study_options(drawn, every, arguments.bases, arguments.only)
+        pages[DOCS / "options.md"] = options_page(studies, drawn, command)
     if "neighbours" in arguments.pages:
         studies = study_neighbours(runner)
         pages[DOCS / "neighbours.md"] = neighbours_page(studies, runner, command)
@@ -223,8 +240,9 @@ def main() -> None:
         studies = study_leaves(runner)
         pages[DOCS / "leaves.md"] = leaves_page(studies, runner, command)
         pictures[DOCS / "images" / "leaves.svg"] = draw_leaves(effects_of(studies))
-    for path, text in pages.items() if arguments.quick else (pages | pictures).items():
-        if arguments.quick:
+    printed = arguments.quick or part
+    for path, text in pages.items() if printed else (pages | pictures).items():
+        if printed:
             print(text)
         else:
             write_page(path, text)

@@ -1,7 +1,8 @@
 """The candidates of the comparison of objectives, and one fit of each: Rankgrove and its peers.
 
-Every library is stopped by the same number, Rankgrove's NDCG@10 on the validation queries with
-their own labels, whatever labels it is trained on.
+Every library is stopped by the same numbers, Rankgrove's metrics on the validation queries with
+their own labels, whatever labels it is trained on: NDCG@10, and the metric that a loss is for. One
+fit goes on until neither improves, and is measured at both stops.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import signal
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -32,8 +32,7 @@ from rankgrove.testing.peers import (
     peer_loss,
     peer_settings,
 )
-
-Sets = Mapping[str, Sequence[Split]]
+from rankgrove.training.run import Run
 
 N_TREES, LEARNING_RATE, PATIENCE, N_LEAVES, DEPTH = 500, 0.05, 50, 31, 6
 WATCHED = "ndcg@10"
@@ -209,10 +208,36 @@ class Task(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """The scores of the test documents, and the trees that were kept."""
+    """For each metric that stops a fit, the scores of the test documents and the trees kept."""
 
-    scores: Floats
-    n_trees: int
+    scores: dict[str, Floats]
+    n_trees: dict[str, int]
+
+
+class Stops:
+    """The values of metrics after each tree, and where each of them was best."""
+
+    def __init__(self, metrics: Iterable[str]) -> None:
+        self.values: dict[str, list[float]] = {metric: [] for metric in metrics}
+        # The trees after which one of the metrics was better than ever.
+        self.n_improved = 0
+
+    def add(self, new: Mapping[str, float]) -> None:
+        """The values after one more tree."""
+        better = any(value > max(self.values[name], default=-np.inf) for name, value in new.items())
+        self.n_improved += better
+        for name, value in new.items():
+            self.values[name].append(value)
+
+    @property
+    def n_trees(self) -> dict[str, int]:
+        """The first tree after which each metric was best."""
+        return {name: int(np.argmax(values)) + 1 for name, values in self.values.items()}
+
+    def is_over(self, patience: int) -> bool:
+        """Whether none has improved for so many trees."""
+        n_trees = len(next(iter(self.values.values())))
+        return n_trees - max(self.n_trees.values()) >= patience
 
 
 def top_grade(splits: Sequence[Split]) -> int:
@@ -232,8 +257,9 @@ def mark_of(candidate: Candidate, n_trees: int, data: int, code: str) -> str:
     """A hash of all that a result depends on, besides the candidate's name, set, fold and seed."""
     told = {
         "settings": dict(candidate.settings), "metric": candidate.metric,
-        "labels": candidate.labels, "trees": n_trees, "rate": LEARNING_RATE, "patience": PATIENCE,
-        "leaves": N_LEAVES, "depth": DEPTH, "data": data,
+        "labels": candidate.labels, "stops": list(stops_of(candidate)), "trees": n_trees,
+        "rate": LEARNING_RATE, "patience": PATIENCE, "leaves": N_LEAVES, "depth": DEPTH,
+        "data": data,
         "version": importlib.metadata.version(PACKAGES[candidate.tool]),
         "code": code if candidate.ours else "",
     }  # fmt: skip
@@ -246,20 +272,35 @@ def relabel(data: Dataset, labels: str, top: int) -> Dataset:
     return replace(data, labels=convert_labels(as_for, data.labels, top))
 
 
+def stops_of(one: Candidate) -> tuple[str, ...]:
+    """The metrics that stop a fit: NDCG@10 first, last the one that it is for."""
+    return tuple(dict.fromkeys((METRICS[0], one.metric or METRICS[0])))
+
+
 def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
     train, vali, test = parts
-    own = dict(one.settings)
+    own, names = dict(one.settings), metric_names(top)
     if one.metric is not None:
-        own["metric"] = metric_names(top)[one.metric]
+        own["metric"] = names[one.metric]
+    stops = Stops(stops_of(one))
+
+    def watch(run: Run) -> bool:
+        (history,) = run.history.values()
+        stops.add({metric: history[names[metric]][-1] for metric in stops.values})
+        return stops.is_over(PATIENCE)
+
     ranker = Ranker(
-        n_estimators=task.n_trees, learning_rate=LEARNING_RATE, early_stopping_rounds=PATIENCE,
-        eval_metric=WATCHED, random_state=task.seed, n_jobs=1, **own,
+        n_estimators=task.n_trees, learning_rate=LEARNING_RATE, random_state=task.seed, n_jobs=1,
+        eval_metric=[names[metric] for metric in stops.values], **own,
     )  # fmt: skip
-    ranker.fit(relabel(train, one.labels, top), valid=vali)
-    return Fitted(np.asarray(ranker.predict(test)), int(ranker.best_iteration_))
+    ranker.fit(relabel(train, one.labels, top), valid=vali, callbacks=[watch])
+    scores = {
+        stop: np.asarray(ranker.predict(test, n_trees=n)) for stop, n in stops.n_trees.items()
+    }
+    return Fitted(scores, stops.n_trees)
 
 
-_OF_TOOL: dict[str, dict[str, Any]] = {
+OF_TOOL: dict[str, dict[str, Any]] = {
     "lightgbm": {"num_leaves": N_LEAVES, "force_col_wise": True},
     "xgboost": {
         "tree_method": "hist", "grow_policy": "lossguide", "max_leaves": N_LEAVES, "max_depth": 0
@@ -271,42 +312,37 @@ _OF_TOOL: dict[str, dict[str, Any]] = {
 def _fit_peer(one: Candidate, parts: Sequence[Dataset], task: Task, top: int) -> Fitted:
     train, vali, test = parts
     given = {"learning_rate": LEARNING_RATE, "random_state": task.seed}
-    settings = {**peer_settings(one.tool, given, n_jobs=1), **_OF_TOOL[one.tool], **one.settings}
-    watched = relabel(vali, one.labels, top)
-    watch = Watch(watched, metric_of_scores(vali, WATCHED), PATIENCE)
+    settings = {**peer_settings(one.tool, given, n_jobs=1), **OF_TOOL[one.tool], **one.settings}
+    stops = Stops(stops_of(one))
+    measures = {
+        metric: metric_of_scores(vali, metric_names(top)[metric]) for metric in stops.values
+    }
+
+    def improvements(scores: Any) -> float:
+        """What a library sees: it rises with each tree after which a metric is the best so far."""
+        stops.add({metric: measure(scores) for metric, measure in measures.items()})
+        return float(stops.n_improved)
+
+    watch = Watch(relabel(vali, one.labels, top), improvements, PATIENCE)
     fitted = fit_peer(one.tool, settings, relabel(train, one.labels, top), task.n_trees, watch)
-    return Fitted(fitted.predict(test), fitted.n_trees)
+    scores = {stop: fitted.predict(test, n) for stop, n in stops.n_trees.items()}
+    return Fitted(scores, stops.n_trees)
 
 
 def fit(splits: Sequence[Split], task: Task) -> dict[str, Any]:
-    """Fit, and measure every test query by all metrics: a line of the results."""
+    """Fit, and measure every test query by all metrics at each stop: a line of the results."""
     one, top = CANDIDATES[task.candidate], top_grade(splits)
     parts = splits[task.fold].with_vali()
     start = time.process_time()
     found = (_fit_rankgrove if one.ours else _fit_peer)(one, parts, task, top)
     seconds = time.process_time() - start
     names = metric_names(top)
-    figures = evaluate(parts[2], found.scores, list(names.values()), n_jobs=1)
-    values = {
-        metric: [None if np.isnan(v) else round(float(v), 7) for v in figures.per_query(name)]
-        for metric, name in names.items()
-    }
+    values = {}
+    for stop, scores in found.scores.items():
+        figures = evaluate(parts[2], scores, list(names.values()), n_jobs=1)
+        values[stop] = {
+            metric: [None if np.isnan(v) else round(float(v), 7) for v in figures.per_query(name)]
+            for metric, name in names.items()
+        }
     return {**task._asdict(), "trees": found.n_trees, "seconds": round(seconds, 2),
             "values": values}  # fmt: skip
-
-
-_SETS: dict[str, Sequence[Split]] = {}
-
-
-def start_worker(sets: Sets) -> None:
-    """Keep the data for all fits of this process; an interrupt is the parent's to answer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _SETS.update(sets)
-
-
-def fit_in_worker(task: Task) -> dict[str, Any]:
-    """What `fit` gives, or what went wrong: one failure must not end the others."""
-    try:
-        return fit(_SETS[task.set_name], task)
-    except Exception as error:
-        return {**task._asdict(), "error": f"{type(error).__name__}: {error}"}

@@ -1,22 +1,17 @@
 """Quality of every objective on real data, by its own metric, against the losses of its peers.
 
-All get at most 500 trees at rate 0.05 and stop by NDCG@10 on validation. Fits are kept in a file of
-JSON lines: an interrupted run goes on where it was, and only what is missing is computed.
+All get at most 500 trees at rate 0.05 and stop by their own metric on validation, and by NDCG@10
+beside it. Fits are kept in a file of JSON lines: an interrupted run goes on where it was, and only
+what is missing is computed.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import subprocess
-import sys
-import time
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from benchmarks.common import KeptLines, limit_threads, report, table
+from benchmarks.common import limit_threads, report, table
 
 limit_threads()
 
@@ -26,10 +21,14 @@ from benchmarks import quality_fits as fits  # noqa: E402
 from benchmarks.differences import (  # noqa: E402
     Difference,
     Floats,
+    above,
+    below,
     mean_difference,
     paired_difference,
 )
-from benchmarks.quality_fits import METRICS, Candidate, Sets, Task, our_name  # noqa: E402
+from benchmarks.kept_fits import Results, Sets, compute, source  # noqa: E402
+from benchmarks.quality_fits import METRICS, Candidate, Task, our_name  # noqa: E402
+from benchmarks.quality_hypotheses import CLAIMED  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
 from rankgrove.experiments.compare.significance import holm  # noqa: E402
 
@@ -43,16 +42,6 @@ QUICK = (
     "rankgrove lambdamart NDCG@10, leafwise", "rankgrove queryrmse, oblivious",
     "lightgbm lambdarank", "xgboost rank:map", "catboost QueryRMSE",
 )  # fmt: skip
-
-
-def source() -> str:
-    """What identifies Rankgrove's code: the tree of `src` in git, and a sum of its changes."""
-    git = ["git", "-C", str(Path(__file__).parents[1])]
-    words = ("rev-parse", "HEAD:src"), ("diff", "HEAD", "--", "src")
-    said = [
-        subprocess.run([*git, *each], check=False, capture_output=True).stdout for each in words
-    ]
-    return f"{zlib.crc32(said[0]):08x} {zlib.crc32(said[1]):08x}"
 
 
 def choose(names: Iterable[str] | None) -> list[Candidate]:
@@ -81,51 +70,6 @@ def tasks_of(
     ]
 
 
-class Results:
-    """Fits that are done, kept in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._file, self.found = KeptLines(path, Task._fields), dict[Task, dict[str, Any]]()
-        for record in self._file.records:
-            self._keep(record)
-
-    def _keep(self, record: dict[str, Any]) -> None:
-        self.found[Task(*(record[name] for name in Task._fields))] = record
-
-    def add(self, record: dict[str, Any]) -> None:
-        self._keep(record)
-        self._file.add(record)
-
-
-def compute(tasks: Sequence[Task], sets: Sets, results: Results, n_workers: int) -> list[str]:
-    """Fit what is missing; what failed."""
-    missing = [task for task in tasks if task not in results.found]
-    print(f"{len(tasks)} fits, {len(missing)} to do", file=sys.stderr, flush=True)
-    failed: list[str] = []
-    if not missing:
-        return failed
-    # Forked processes would inherit the threads of the libraries in a state that hangs.
-    context = multiprocessing.get_context("spawn")
-    start = last = time.monotonic()
-    with context.Pool(n_workers, fits.start_worker, (dict(sets),)) as pool:
-        try:
-            for done, record in enumerate(pool.imap_unordered(fits.fit_in_worker, missing), 1):
-                if "error" in record:
-                    failed.append(f"{record['candidate']} on {record['set_name']}, fold "
-                                  f"{record['fold']}: {record['error']}")  # fmt: skip
-                    print(failed[-1], file=sys.stderr, flush=True)
-                else:
-                    results.add(record)
-                if time.monotonic() - last > 60 or done == len(missing):
-                    last = time.monotonic()
-                    print(f"{done} of {len(missing)}, {(last - start) / 60:.0f} min, "
-                          f"{record['candidate']}", file=sys.stderr, flush=True)  # fmt: skip
-        except KeyboardInterrupt:
-            pool.terminate()
-            raise SystemExit("interrupted: the same command goes on from here") from None
-    return failed
-
-
 class Figures:
     """The values of all queries, and what can be said of them."""
 
@@ -147,21 +91,27 @@ class Figures:
         self.fewer_seeds = {
             key: len(whole[key]) for key in complete if len(whole[key]) < len(wanted[key])
         }
-        self.values = {
-            (key, name, metric): self._mean_over_seeds(own, results, name, metric)
-            for key, own in complete.items()
-            for name in self.sets
-            for metric in METRICS
-        }
+        self.values, self.at_ndcg = (
+            {(key, name, metric): self._mean_over_seeds(own, results, name, metric, place)
+             for key, own in complete.items() for name in self.sets for metric in METRICS}
+            for place in (-1, 0)
+        )  # fmt: skip
         found = {key: [results.found[task] for task in own] for key, own in complete.items()}
         self.seconds = {key: sum(one["seconds"] for one in own) for key, own in found.items()}
-        self.trees = {key: np.mean([one["trees"] for one in own]) for key, own in found.items()}
+        self.trees = {
+            key: [np.mean([list(one["trees"].values())[place] for one in own]) for place in (-1, 0)]
+            for key, own in found.items()
+        }
 
     @staticmethod
-    def _mean_over_seeds(tasks: list[Task], results: Results, name: str, metric: str) -> Floats:
+    def _mean_over_seeds(
+        tasks: list[Task], results: Results, name: str, metric: str, place: int
+    ) -> Floats:
+        """At the last stop, a candidate's own, or at the first, that of NDCG@10."""
         by_seed: dict[int, list[Floats]] = {}
         for task in sorted(task for task in tasks if task.set_name == name):
-            values = np.array(results.found[task]["values"][metric], dtype=float)
+            at_stop = list(results.found[task]["values"].values())[place]
+            values = np.array(at_stop[metric], dtype=float)
             by_seed.setdefault(task.seed, []).append(values)
         mean: Floats = np.mean([np.concatenate(folds) for folds in by_seed.values()], axis=0)
         return mean
@@ -170,6 +120,10 @@ class Figures:
         """On one set, or the mean over the sets."""
         names = self.sets if name is None else [name]
         return float(np.mean([np.nanmean(self.values[key, each, metric]) for each in names]))
+
+    def mean_at_ndcg(self, key: str, metric: str) -> float:
+        """The mean over the sets of models that NDCG@10 stopped."""
+        return float(np.mean([np.nanmean(self.at_ndcg[key, each, metric]) for each in self.sets]))
 
     def best(self, keys: Iterable[str], metric: str, name: str | None = None) -> str:
         return max(keys, key=lambda key: self.mean(key, metric, name))
@@ -195,17 +149,9 @@ class Figures:
                 elif name and below(self.less(key, best[name], metric, name)) > LEVEL:
                     cell += " °"
                 cells.append(cell)
-            rows.append(cells)
-        return f"### {metric}\n\n{table(('candidate', *self.sets, 'mean of the sets'), rows)}"
-
-
-def below(difference: Difference) -> float:
-    """The one-tailed p-value of the first being below the second."""
-    return difference.p_value / 2 if difference.mean < 0 else 1 - difference.p_value / 2
-
-
-def above(difference: Difference) -> float:
-    return below(Difference(-difference.mean, *difference[1:]))
+            rows.append([*cells, f"{self.mean_at_ndcg(key, metric):.4f}"])
+        header = ("candidate", *self.sets, "mean of the sets", "mean, NDCG@10 stop")
+        return f"### {metric}\n\n{table(header, rows)}"
 
 
 def shown(difference: Difference) -> str:
@@ -217,7 +163,7 @@ Said = tuple[str, str]
 
 
 def say_twins(figures: Figures) -> Said:
-    rows, under, looks = [], [], list[Difference]()
+    rows, looks = [], dict[str, Difference]()
     for ours, theirs, metric in fits.TWINS:
         if ours not in figures.keys or theirs not in figures.keys:
             continue
@@ -225,49 +171,50 @@ def say_twins(figures: Figures) -> Said:
         overall = figures.less_overall(ours, theirs, metric)
         rows.append([f"`{ours}`", f"`{theirs}`", metric, *map(shown, each.values()),
                      shown(overall)])  # fmt: skip
-        looks += each.values()
-        under += [f"`{ours}` against `{theirs}` on {name}: {d}, one-tailed p {below(d):.3f}"
-                  for name, d in each.items() if below(d) < LEVEL]  # fmt: skip
+        looks |= {f"`{ours}` against `{theirs}` on {name}": d for name, d in each.items()}
     if not rows:
         return "Nothing to compare.", "No pair of twins was run."
     header = ("ours", "theirs", "by", *figures.sets, "mean of the sets")
-    over = sum(above(d) < LEVEL for d in looks)
-    sure = {side: int((holm([side(d) for d in looks]) < LEVEL).sum()) for side in (below, above)}
+    sure: dict[str, list[str]] = {}
+    for word, side in (("Below", below), ("Above", above)):
+        adjusted = holm([side(d) for d in looks.values()])
+        sure[word] = [f"{title}: {d}, p {p:.3f}" for (title, d), p in
+                      zip(looks.items(), adjusted, strict=True) if p < LEVEL]  # fmt: skip
     reading = (
-        f"Of {len(looks)} comparisons of twins, ours is below in {len(under)} and above in {over}, "
-        f"beyond significance; by chance alone {LEVEL * len(looks):.1f} of each kind can be "
-        f"expected of equals. The claim that no mean is below {'fails' if under else 'holds'}. "
-        f"Adjusted for so many looks (Holm), ours is below in {sure[below]} and above in "
-        f"{sure[above]}."
+        f"Of {len(looks)} comparisons of twins, ours is below in {len(sure['Below'])} and above in "
+        f"{len(sure['Above'])}, by one-tailed p-values that are adjusted for so many looks (Holm). "
+        f"The claim that no mean is below {'fails' if sure['Below'] else 'holds'}; the others "
+        f"these data cannot tell apart."
     )
-    return table(header, rows), "\n".join([reading, "", *(f"- Below: {line}" for line in under)])
+    lines = [f"- {word}: {line}" for word, found in sure.items() for line in found]
+    return table(header, rows), "\n".join([reading, "", *lines])
 
 
 def say_best(figures: Figures) -> Said:
+    """The best of each side; nothing is said of metrics that one draw of queries moves too far."""
     sides = {True: [key for key in figures.keys if fits.CANDIDATES[key].ours]}
     sides[False] = [key for key in figures.keys if key not in sides[True]]
     if not sides[True] or not sides[False]:
         return "Nothing to compare.", ""
-    rows, verdicts = [], []
+    rows, said = [], []
     for metric in METRICS:
         ours, theirs = (figures.best(sides[side], metric) for side in (True, False))
         difference = figures.less_overall(ours, theirs, metric)
-        holds = difference.mean >= 0
         rows.append([metric, f"`{ours}`", f"{figures.mean(ours, metric):.4f}", f"`{theirs}`",
-                     f"{figures.mean(theirs, metric):.4f}", shown(difference),
-                     "yes" if holds else "no"])  # fmt: skip
-        verdicts.append(f"{metric} {'yes' if holds else 'no'} ({difference.mean:+.4f})")
-    header = ("metric", "best of ours", "mean", "best of theirs", "mean", "difference", "at least")
+                     f"{figures.mean(theirs, metric):.4f}", shown(difference)])  # fmt: skip
+        if metric in CLAIMED:
+            said.append(f"{metric} {shown(difference)}")
+    header = ("metric", "best of ours", "mean", "best of theirs", "mean", "difference")
     reading = (
-        f"The best of our {len(sides[True])} candidates is at least the best of their "
-        f"{len(sides[False])} in the mean over the sets: {', '.join(verdicts)}. Both are the best "
-        "of many on the test queries, so both are flattered."
+        f"The best of our {len(sides[True])} candidates less the best of their "
+        f"{len(sides[False])} in the mean over the sets: {', '.join(said)}. Both are the best of "
+        "many on the test queries, so both are flattered, more so where there are more."
     )
     return table(header, rows), reading
 
 
 def say_smoothing(figures: Figures) -> Said:
-    rows, lines = [], []
+    rows, found = [], dict[str, Difference]()
     for grower in (fits.LEAFWISE, fits.OBLIVIOUS):
         for metric in METRICS:
             plain = f"rankgrove {our_name(fits.NO_NOISE, metric, grower)}"
@@ -277,11 +224,14 @@ def say_smoothing(figures: Figures) -> Said:
             each = [figures.less(yeti, plain, metric, name) for name in figures.sets]
             overall = figures.less_overall(yeti, plain, metric)
             rows.append([metric, grower, *map(shown, each), shown(overall)])
-            helps = "harms" if below(overall) < LEVEL else "does not help beyond significance"
-            helps = "helps" if above(overall) < LEVEL else helps
-            lines.append(f"- {metric}, {grower}: smoothing {helps} ({shown(overall)}); above in "
-                         f"{sum(d.mean > 0 for d in each)} of {len(each)} sets, beyond "
-                         f"significance in {sum(above(d) < LEVEL for d in each)}.")  # fmt: skip
+            found[f"{metric}, {grower}"] = overall
+    adjusted = holm([overall.p_value for overall in found.values()])
+    lines = []
+    for (title, overall), p_value in zip(found.items(), adjusted, strict=True):
+        if title.startswith(CLAIMED):
+            word = "helps" if overall.mean > 0 else "harms"
+            word = word if p_value < LEVEL else "is not told from none"
+            lines.append(f"- {title}: smoothing {word} ({overall}, p {p_value:.3f} after Holm).")
     header = ("metric", "trees", *figures.sets, "mean of the sets")
     return table(header, rows), "\n".join(lines)
 
@@ -326,22 +276,25 @@ def protocol(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int)
         f"seeds {', '.join(map(str, seeds))}; what draws nothing was run with the first seed only. "
         f"Leaf-wise trees of {fits.N_LEAVES} leaves (Rankgrove, LightGBM, XGBoost) or oblivious "
         f"ones of depth {fits.DEPTH} (Rankgrove, CatBoost); all else at each library's defaults. "
-        f"Every library stops when Rankgrove's NDCG@10 on the validation queries (gain 2^r - 1, "
-        f"worst order of ties, queries without a relevant document skipped) has not improved for "
-        f"{fits.PATIENCE} trees, and keeps those up to the best: the metric is handed to LightGBM, "
-        f"XGBoost and CatBoost as a function. It sees the grades even where the loss is trained "
-        f"on other labels. As in Lyzhin et al. 2022, a label above 0 is relevant for MAP and MRR, "
-        f"and ERR has the label divided by the largest grade of the set (4 in the paper's); MAP, "
-        f"MRR and ERR have no cut-off. Losses of other libraries get these labels for these "
-        f"metrics, others the grades; CatBoost's losses of NDCG get the cut-off and gain of the "
-        f"metric (`top=10` and `dcg_type=Exp` or `type=Exp`). Unlike the paper, nothing is tuned, "
-        f"and the trees are counted by NDCG@10 whatever the metric.\n\n"
+        f"A fit tracks two of Rankgrove's metrics on the validation queries, NDCG@10 (gain 2^r - "
+        f"1, worst order of ties, queries without a relevant document skipped) and the one that "
+        f"its loss is for, and goes on until neither has improved for {fits.PATIENCE} trees: the "
+        f"metrics are handed to LightGBM, XGBoost and CatBoost as a function. All figures are of "
+        f"the trees up to the best by a candidate's own metric, NDCG@10 where its loss is for "
+        f"none; the last column of a table has those up to the best by NDCG@10 for all. The "
+        f"metrics see the grades even where the loss is trained on other labels. As in Lyzhin et "
+        f"al. 2022, a label above 0 is relevant for MAP and MRR, and ERR has the label divided by "
+        f"the largest grade of the set (4 in the paper's); MAP, MRR and ERR have no cut-off. "
+        f"Losses of other libraries get these labels for these metrics, others the grades; "
+        f"CatBoost's losses of NDCG get the cut-off and gain of the metric (`top=10` and "
+        f"`dcg_type=Exp` or `type=Exp`). Unlike the paper, nothing is tuned.\n\n"
         f"A figure is the mean over the test queries of all folds, of the mean over seeds. Bold is "
         f"the best of a column; ° is not significantly worse than it (paired one-tailed t-test "
         f"over queries, p > {LEVEL}). A difference has its standard error over queries and, in "
         f"brackets, its two-tailed p-value; that another training set or seed would give "
         f"another model comes on top, and but where Holm is named no p-value is adjusted for the "
-        f"number of looks. In all "
+        f"number of looks, so that nothing follows from it. Nor does anything from MRR and ERR, "
+        f"which one draw of training queries moves by more than what divides candidates. In all "
         f"{sum(figures.seconds.values()) / 3600:.1f} hours of CPU."
     )
 
@@ -362,9 +315,9 @@ def body_of(figures: Figures, seeds: Sequence[int], n_trees: int, n_folds: int) 
         f"### Best of ours and of theirs\n\n{best[0]}",
         f"### Smoothing: YetiLoss of neighbours less the same without noise\n\n{smoothing[0]}",
         "### Trees kept and time\n\n"
-        + table(("candidate", "trees, mean", "CPU, s"),
-                [(f"`{key}`", f"{figures.trees[key]:.0f}", f"{figures.seconds[key]:.0f}")
-                 for key in figures.keys]),
+        + table(("candidate", "trees, own stop", "trees, NDCG@10 stop", "CPU, s"),
+                [(f"`{key}`", *(f"{n:.0f}" for n in figures.trees[key]),
+                  f"{figures.seconds[key]:.0f}") for key in figures.keys]),
     ]  # fmt: skip
     return "\n\n".join(parts)
 
@@ -376,9 +329,9 @@ def run(
 ) -> str:  # fmt: skip
     """Compute what is missing, unless `fitting` is false, and write up what there is."""
     folds = {name: as_five_folds(splits)[:n_folds] for name, splits in sets.items()}
-    candidates, results = choose(names), Results(Path(results_path))
+    candidates, results = choose(names), Results(Path(results_path), Task)
     tasks = tasks_of(candidates, folds, seeds, n_trees)
-    failed = compute(tasks, folds, results, n_workers) if fitting else []
+    failed = compute(tasks, folds, results, n_workers, fits.fit) if fitting else []
     figures = Figures(tasks, results, folds)
     if not figures.keys:
         raise SystemExit(f"no candidate has all of its fits in {results_path}.")

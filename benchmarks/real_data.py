@@ -81,7 +81,7 @@ def as_five_folds(splits: Sequence[Split]) -> list[Split]:
     if len(splits) == _N_FOLDS:
         return list(splits)
     parts = [part for part in splits[0] if part is not None]
-    return _folds_of(_join(parts).split(*[1 / _N_FOLDS] * _N_FOLDS, seed=0))
+    return _folds_of(join(parts).split(*[1 / _N_FOLDS] * _N_FOLDS, seed=0))
 
 
 def _read_folds(place: Path, n_features: int) -> list[Split]:
@@ -96,7 +96,7 @@ def _read_folds(place: Path, n_features: int) -> list[Split]:
 def _folds_of(parts: Sequence[Dataset]) -> list[Split]:
     """Fold k trains on parts k, k + 1, k + 2, watches k + 3 and tests on k + 4, modulo 5."""
     turned = [[parts[(k + step) % _N_FOLDS] for step in range(_N_FOLDS)] for k in range(_N_FOLDS)]
-    return [Split(_join(five[:3]), five[3], five[4]) for five in turned]
+    return [Split(join(five[:3]), five[3], five[4]) for five in turned]
 
 
 def _read_split(place: Path, n_features: int) -> list[Split]:
@@ -112,7 +112,8 @@ def _read_split(place: Path, n_features: int) -> list[Split]:
     return [Split(read["train"], read.get("vali"), read["test"])]
 
 
-def _join(parts: Sequence[Dataset]) -> Dataset:
+def join(parts: Sequence[Dataset]) -> Dataset:
+    """The queries of all parts, one after the other."""
     return Dataset(
         features=np.concatenate([part.features for part in parts]),
         labels=np.concatenate([part.labels for part in parts]),

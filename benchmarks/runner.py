@@ -32,13 +32,17 @@ def label(variant: Variant) -> str:
 
 
 class Runner:
-    """Fits variants of base models in a pool, and makes studies of what the store then has."""
+    """Fits variants of base models in a pool, and makes studies of what the store then has.
+
+    With `over_seeds`, errors of the studies have the variance over seeds in them.
+    """
 
     def __init__(
         self, store: Store, folds: Mapping[str, int], seeds: Sequence[int], most: int,
-        run: Callable[[Iterable[Job], Store], None],
+        run: Callable[[Iterable[Job], Store], None], *, over_seeds: bool = False,
     ) -> None:  # fmt: skip
         self.store, self.folds, self.seeds, self.most, self.run = store, folds, seeds, most, run
+        self.over_seeds = over_seeds
         self.common = {
             "n_estimators": most, "learning_rate": RATE, "early_stopping_rounds": PATIENCE,
         }  # fmt: skip
@@ -57,12 +61,24 @@ class Runner:
         ]
         self.run(jobs, self.store)
         return {
-            title: Study(self.folds, variants[title], self.seeds, self.store, base, quiet=True)
+            title: Study(self.folds, variants[title], self.seeds, self.store, base, quiet=True,
+                         over_seeds=self.over_seeds)
             for title, base in full.items()
-        }
+        }  # fmt: skip
 
     def how(self, counts: str = "NDCG@10") -> str:
         """What all pages say of the fits, and of what counts."""
+        errors = (
+            "The standard errors are those over queries. That another training set, or another "
+            "seed, would have given another model comes on top: the lines where only the seed "
+            "differs show how much of it is the seed's."
+        )
+        if self.over_seeds:
+            errors = (
+                "Base and variants have the same seeds. The standard error of a difference has two "
+                "parts, whose squares are added: over queries, of the means over seeds, and over "
+                "seeds, each of which draws other queries to stop by."
+            )
         return (
             f"Models have at most {self.most} trees at a rate of {RATE} and stop when "
             f"NDCG@10 has not improved for {PATIENCE} trees on {100 * STOP_SHARE:.0f} % of the "
@@ -73,8 +89,5 @@ class Runner:
             f"test part is read. But what one fold validates on is the test part of another, "
             f"and mslr-sample and lightgbm-rank are cut into folds anew, with the queries that "
             f"benchmarks/quality.py tests on. So what is chosen by this page has seen those "
-            f"queries, and a test on the same data sets would flatter it.\n\n"
-            f"The standard errors are those over queries. That another training set, or another "
-            f"seed, would have given another model comes on top: the lines where only the seed "
-            f"differs show how much of it is the seed's."
+            f"queries, and a test on the same data sets would flatter it.\n\n{errors}"
         )

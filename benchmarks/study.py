@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common import THREADS, KeptLines, commit, machine, table
-from benchmarks.differences import Difference, Floats, mean_difference, paired_difference
+from benchmarks.differences import Difference, Floats, drawn_difference, mean_difference
 from benchmarks.peers import METRIC, ndcg_of_queries
 from benchmarks.real_data import Split, as_five_folds, read_sets
 from rankgrove.boosting.parameters import Parameters
@@ -124,7 +124,9 @@ class Outcome:
     """What a variant came to on one data set, from its fits by seed and fold."""
 
     def __init__(self, runs: Sequence[Sequence[Fitted]]) -> None:
-        self.values = mean_over_seeds([[fitted.values for fitted in folds] for folds in runs])
+        by_seed = [[fitted.values for fitted in folds] for folds in runs]
+        self.values = mean_over_seeds(by_seed)
+        self.by_seed: Floats = np.array([np.concatenate(folds) for folds in by_seed])
         self.n_trees = [fitted.n_trees for folds in runs for fitted in folds]
 
 
@@ -162,7 +164,11 @@ class Reading(NamedTuple):
 
 
 class Study:
-    """Every variant of a base model on every data set, and what can be said of it."""
+    """Every variant of a base model on every data set, and what can be said of it.
+
+    With `over_seeds` the error of a difference has the variance over seeds in it, besides that over
+    queries: base and variants have the same seeds, and there must be several.
+    """
 
     def __init__(
         self,
@@ -173,9 +179,10 @@ class Study:
         base: Mapping[str, Any] | None = None,
         *,
         quiet: bool = False,
+        over_seeds: bool = False,
     ) -> None:
         self.folds, self.variants, self.seeds, self.fit = folds, variants, seeds, fit
-        self.base, self.quiet = base or BASE, quiet
+        self.base, self.quiet, self.over_seeds = base or BASE, quiet, over_seeds
         self.default = self._run(Variant("the", "defaults"))
         self.outcomes = [
             self.default if self.is_default(variant) else self._run(variant) for variant in variants
@@ -200,9 +207,13 @@ class Study:
 
     def overall(self, outcome: Mapping[str, Outcome]) -> Difference:
         """The mean over data sets of the difference to the defaults."""
-        return mean_difference(
-            (out.values, self.default[name].values) for name, out in outcome.items()
-        )
+        return self.less(outcome, self.default)
+
+    def less(self, one: Mapping[str, Outcome], other: Mapping[str, Outcome]) -> Difference:
+        """The mean over the data sets that the first has of it less the second."""
+        if self.over_seeds:
+            return drawn_difference((out.by_seed, other[name].by_seed) for name, out in one.items())
+        return mean_difference((out.values, other[name].values) for name, out in one.items())
 
     def row(self, title: str, outcome: Mapping[str, Outcome]) -> list[str]:
         """A line of a table: NDCG@10 of the defaults, the difference to it of all else."""
@@ -210,8 +221,7 @@ class Study:
             means = [f"{np.nanmean(out.values):.4f}" for out in outcome.values()]
             return [f"{title} (default)", *means, ""]
         differences = [
-            str(paired_difference(out.values, self.default[name].values))
-            for name, out in outcome.items()
+            str(self.less({name: out}, {name: self.default[name]})) for name, out in outcome.items()
         ]
         return [title, *differences, str(self.overall(outcome))]
 
@@ -259,9 +269,12 @@ def reading_text(
     def listed(found: Iterable[tuple[Variant, Difference]]) -> str:
         return ", ".join(f"{name(variant)} ({by})" for variant, by in found) or "none"
 
-    return (
+    noise = (
         f"Other seeds alone move the mean over the data sets by up to {reading.noise:.4f}: a "
         f"smaller difference says nothing.\n\n"
+    )
+    return (
+        f"{noise if reading.noise else ''}"
         f"Of {reading.n_tried} variants, {len(reading.within)} are within two standard errors of "
         f"{what}: these data can't tell them apart. With so many looks, at least "
         f"{0.05 * reading.n_tried:.1f} can be expected outside by chance alone.\n\n"

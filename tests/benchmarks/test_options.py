@@ -35,7 +35,7 @@ from rankgrove.pictures.chart import Points
 FOLDS = {"one": 2, "two": 2}
 
 
-def runner_of(gains):
+def runner_of(gains, over_seeds=False):
     """A runner whose fits are noise, and what the gains of their parameters add."""
 
     def run(jobs, store):
@@ -48,7 +48,7 @@ def runner_of(gains):
             values += sum(gains.get(item, 0.0) for item in job.values.items())
             store.add(job, Fitted(values, 480 if ("leaf", "mean") in job.values.items() else 20), 1)
 
-    return Runner(Store(None, "a"), FOLDS, range(2), 500, run)
+    return Runner(Store(None, "a"), FOLDS, range(2), 500, run, over_seeds=over_seeds)
 
 
 @pytest.mark.parametrize("title", BASES)
@@ -57,7 +57,8 @@ def test_every_variant_is_one_that_training_takes(title):
     variants = variants_of(base)
     for variant in variants:
         Ranker(**{**base, **variant.values}).parameters()
-    assert len({(variant.title, variant.first_seed) for variant in variants}) == len(variants)
+    assert len({variant.title for variant in variants}) == len(variants)
+    assert not any(variant.first_seed for variant in variants)
     # What is tried at several values is among them at its default, but for LambdaMART's l2.
     defaults = {variant.factor for variant in variants if is_default(variant, base)}
     assert defaults >= {"bootstrap", "split_noise", "min_samples_leaf", TOGETHER}
@@ -81,6 +82,28 @@ def test_one_good_option_alone_is_not_put_together():
     gains["leaf_steps", 4] = 0.03
     studies = study_options(runner_of(gains))
     assert [best_alone(study) for study in studies.values()] == [None] * len(BASES)
+
+
+def test_a_variant_has_the_seeds_of_its_base_and_what_seeds_move_is_in_its_error():
+    gains = {("colsample", 0.8): 0.01}
+    asked, of_queries = [], runner_of(gains)
+    over_seeds = runner_of(gains, over_seeds=True)
+    fit = over_seeds.run
+    over_seeds.run = lambda jobs, store: (asked.extend(jobs := list(jobs)), fit(jobs, store))
+    title, only = "yetirank, oblivious", ["colsample=0.8"]
+    (study,) = study_options(over_seeds, bases=[title], only=only).values()
+    (plain,) = study_options(of_queries, bases=[title], only=only).values()
+    seeds = {colsample: {job.seed for job in asked if job.values.get("colsample", 1.0) == colsample}
+             for colsample in (0.8, 1.0)}  # fmt: skip
+    assert seeds[0.8] == seeds[1.0] == {0, 1}
+    assert [variant.title for variant in study.variants] == only
+    by, less = (each.overall(each.outcomes[0]) for each in (study, plain))
+    assert by.mean == pytest.approx(less.mean)
+    of_seeds = [
+        np.mean(study.outcomes[0][name].by_seed - study.default[name].by_seed, axis=1).var(ddof=1)
+        for name in FOLDS
+    ]
+    assert by.error**2 == pytest.approx(less.error**2 + sum(of_seeds) / 2 / len(FOLDS) ** 2)
 
 
 def test_the_page_of_options_names_what_gains_in_several_models():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankgrove import evaluate, make_web_search
+from rankgrove import Ranker, evaluate, make_web_search
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def test_mark_follows_settings_data_and_for_ours_the_code(benchmark):
 def test_results_go_on_after_a_line_that_was_cut_short(benchmark, tmp_path):
     path = tmp_path / "results.jsonl"
     first, second = (task(benchmark, key) for key in ("a", "b"))
-    results = benchmark.Results(path)
+    results = benchmark.Results(path, benchmark.Task)
     results.add({**first._asdict(), "values": {}})
     with path.open("a") as file:
         file.write(json.dumps({**second._asdict(), "values": {}})[:20])
-    again = benchmark.Results(path)
+    again = benchmark.Results(path, benchmark.Task)
     assert list(again.found) == [first]
     again.add({**second._asdict(), "values": {}})
-    assert list(benchmark.Results(path).found) == [first, second]
+    assert list(benchmark.Results(path, benchmark.Task).found) == [first, second]
 
 
 @pytest.mark.parametrize("tool", ["rankgrove", "lightgbm", "xgboost"])
@@ -96,32 +96,68 @@ def test_what_is_said_to_draw_nothing_does_not_depend_on_the_seed(benchmark, set
             assert values[0]["trees"] == values[1]["trees"], one.key
 
 
-@pytest.mark.parametrize("loss", ["QueryRMSE", "YetiRank:mode=MAP"])
-def test_catboost_keeps_the_trees_up_to_the_best_by_our_metric_and_the_grades(
-    benchmark, sets, loss, monkeypatch
+@pytest.mark.parametrize(
+    "key",
+    ["catboost QueryRMSE", "catboost YetiRank:mode=MAP", "lightgbm lambdarank", "xgboost rank:map",
+     "rankgrove yetiloss MRR, oblivious", "rankgrove queryrmse, leafwise"],
+)  # fmt: skip
+def test_a_fit_goes_on_until_no_metric_improves_and_keeps_the_trees_up_to_the_best_by_each(
+    benchmark, sets, key, monkeypatch
 ):
-    catboost = pytest.importorskip("catboost")
-    models = []
+    fits, patience, most, kept = benchmark.fits, 5, 40, []
+    one = fits.CANDIDATES[key]
+    pytest.importorskip(one.tool)
 
-    class Kept(catboost.CatBoost):
-        def fit(self, *arguments, **words):
-            models.append(self)
-            return super().fit(*arguments, **words)
+    class Kept(fits.Stops):
+        def __init__(self, metrics):
+            super().__init__(metrics)
+            kept.append(self)
 
-    monkeypatch.setattr(catboost, "CatBoost", Kept)
-    fits, patience = benchmark.fits, 5
+    monkeypatch.setattr(fits, "Stops", Kept)
     monkeypatch.setattr(fits, "PATIENCE", patience)
-    found = fits.fit(sets["web"], task(benchmark, f"catboost {loss}", n_trees=40))
-    vali = sets["web"][0].vali
-    history = np.array(models[0].evals_result_["validation"]["_CatBoostWatch"])
-    staged = [
-        evaluate(vali, scores, "ndcg@10")["ndcg@10"]
-        for scores in models[0].staged_predict(vali.features)
-    ]
-    # The values are the same numbers, but for scores that CatBoost sums in another order.
-    np.testing.assert_allclose(history[: len(staged)], staged, rtol=1e-9)
-    assert found["trees"] == len(staged) == history.argmax() + 1
-    assert len(history) == min(40, found["trees"] + patience)
+    found = fits.fit(sets["web"], task(benchmark, key, n_trees=most))
+    (stops,) = kept
+    wanted = ["NDCG@10"] if one.metric in (None, "NDCG@10") else ["NDCG@10", one.metric]
+    assert list(found["trees"]) == list(found["values"]) == wanted
+    best = [int(np.argmax(values)) + 1 for values in stops.values.values()]
+    assert list(found["trees"].values()) == best
+    assert {len(values) for values in stops.values.values()} == {min(most, max(best) + patience)}
+
+
+def test_values_at_a_stop_are_those_of_the_model_that_this_metric_alone_would_have_stopped(
+    benchmark, sets
+):
+    fits = benchmark.fits
+    key = "rankgrove yetiloss MRR, oblivious"
+    found = fits.fit(sets["web"], task(benchmark, key, n_trees=60))
+    train, vali, test = sets["web"][0]
+    names = fits.metric_names(4)
+    for stop in ("NDCG@10", "MRR"):
+        ranker = Ranker(
+            n_estimators=60, learning_rate=fits.LEARNING_RATE, early_stopping_rounds=fits.PATIENCE,
+            eval_metric=names[stop], metric=names["MRR"], objective="yetiloss", grower="oblivious",
+            random_state=0, n_jobs=1,
+        ).fit(train, valid=vali)  # fmt: skip
+        values = evaluate(test, ranker.predict(test), names["MRR"]).per_query(names["MRR"])
+        kept = np.array(found["values"][stop]["MRR"], dtype=float)
+        np.testing.assert_allclose(kept, values, atol=1e-7)
+        assert found["trees"][stop] == ranker.best_iteration_
+
+
+def test_the_table_has_the_own_stop_and_that_of_ndcg_beside_it(benchmark, tmp_path, sets):
+    key = "catboost YetiRank:mode=MAP"
+    pytest.importorskip("catboost")
+    tasks = benchmark.tasks_of([benchmark.fits.CANDIDATES[key]], sets, (0,), 10)
+    results = benchmark.Results(tmp_path / "made_up.jsonl", benchmark.Task)
+    for one in tasks:
+        values = {stop: {metric: [level, level] for metric in benchmark.fits.METRICS}
+                  for stop, level in (("NDCG@10", 0.25), ("MAP", 0.75))}  # fmt: skip
+        results.add({**one._asdict(), "values": values, "trees": {"NDCG@10": 3, "MAP": 9},
+                     "seconds": 1.0})  # fmt: skip
+    figures = benchmark.Figures(tasks, results, sets)
+    (row,) = [line for line in figures.table_of("MAP").splitlines() if key in line]
+    assert row.endswith("| **0.7500** | 0.2500 |")
+    assert f"| `{key}` | 9 | 3 | 1 |" in benchmark.body_of(figures, (0,), 10, 1)
 
 
 def made_up(benchmark, tmp_path, sets, shift):
@@ -129,13 +165,13 @@ def made_up(benchmark, tmp_path, sets, shift):
     keys = ["rankgrove queryrmse, oblivious", "catboost QueryRMSE"]
     candidates = [benchmark.fits.CANDIDATES[key] for key in keys]
     tasks = benchmark.tasks_of(candidates, sets, (0,), 10)
-    results = benchmark.Results(tmp_path / "made_up.jsonl")
+    results = benchmark.Results(tmp_path / "made_up.jsonl", benchmark.Task)
     draw = np.random.default_rng(0)
     for one in tasks:
         ours = one.candidate.startswith("rankgrove")
         values = (0.5 + shift * ours + draw.normal(0, 0.05, 200)).tolist()
-        record = {"values": {key: [*values, None] for key in benchmark.fits.METRICS}}
-        results.add({**one._asdict(), **record, "trees": 1, "seconds": 1.0})
+        record = {"values": {"NDCG@10": {key: [*values, None] for key in benchmark.fits.METRICS}}}
+        results.add({**one._asdict(), **record, "trees": {"NDCG@10": 1}, "seconds": 1.0})
     return benchmark.Figures(tasks, results, sets)
 
 
@@ -145,9 +181,12 @@ def test_verdicts_follow_from_the_numbers(benchmark, tmp_path, sets, shift, word
     twins = benchmark.say_twins(figures)[1]
     assert f"no mean is below {word}" in twins
     n_sets = len(sets)
-    surely = f"below in {n_sets * (shift < 0)} and above in {n_sets * (shift > 0)}."
-    assert twins.partition("(Holm), ours is ")[2].startswith(surely)
-    assert f"MAP {'yes' if shift > 0 else 'no'}" in benchmark.say_best(figures)[1]
+    surely = f"ours is below in {n_sets * (shift < 0)} and above in {n_sets * (shift > 0)}, by"
+    assert surely in twins
+    said = benchmark.say_best(figures)[1]
+    assert f"MAP {'+' if shift > 0 else '-'}0." in said
+    assert "MRR" not in said
+    assert "ERR" not in said
     body = benchmark.body_of(figures, (0,), 10, 1)
     bold = [line for line in body.splitlines() if "| **" in line]
     winner = "rankgrove" if shift > 0 else "catboost"
@@ -160,12 +199,13 @@ def test_a_seed_that_is_not_whole_is_left_out_and_said(benchmark, tmp_path, sets
     draws, plain = "rankgrove yetirank, oblivious", "rankgrove queryrmse, leafwise"
     candidates = [benchmark.fits.CANDIDATES[key] for key in (draws, plain)]
     tasks = benchmark.tasks_of(candidates, sets, (0, 1), 10)
-    results = benchmark.Results(tmp_path / "made_up.jsonl")
+    results = benchmark.Results(tmp_path / "made_up.jsonl", benchmark.Task)
     last = [one for one in tasks if one.seed == 1][-1]
 
     def add(one):
         values = {key: [one.seed - 0.5, one.seed + 0.5] for key in benchmark.fits.METRICS}
-        results.add({**one._asdict(), "values": values, "trees": 1, "seconds": 1.0})
+        results.add({**one._asdict(), "values": {"NDCG@10": values}, "trees": {"NDCG@10": 1},
+                     "seconds": 1.0})  # fmt: skip
 
     for one in tasks:
         if one != last:

@@ -109,6 +109,17 @@ def test_a_fit_without_a_watch_keeps_all_trees_and_gives_weights_to_queries(part
     assert not np.array_equal(scores[1], scores[2])
 
 
+@pytest.mark.parametrize("tool", PEERS)
+def test_the_first_trees_of_a_fit_score_as_a_fit_of_so_many(parts, tool):
+    pytest.importorskip(tool)
+    train, vali = parts
+    objective = "queryrmse" if tool == "catboost" else "lambdamart"
+    settings = peer_settings(tool, {"objective": objective, "learning_rate": 0.3}, n_jobs=1)
+    whole, short = (fit_peer(tool, settings, train, n_trees) for n_trees in (7, 3))
+    np.testing.assert_allclose(whole.predict(vali, 3), short.predict(vali), rtol=1e-6, atol=1e-9)
+    assert not np.array_equal(whole.predict(vali), short.predict(vali))
+
+
 def test_installed_says_what_can_be_imported():
     assert installed("numpy")
     assert not installed("no_such_peer")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -182,12 +182,18 @@ def metric_of_scores(data: Dataset, metric: str) -> Callable[[Any], float]:
     return lambda scores: measure_dataset(data, np.asarray(scores, float), metric, n_jobs=1)[metric]
 
 
+class Predict(Protocol):
+    """Scores of documents by all trees that are kept, or by the first of them."""
+
+    def __call__(self, data: Dataset, n_trees: int | None = None) -> Floats: ...
+
+
 class Fitted(NamedTuple):
     """A trained peer: its model, the trees that are kept, and how it scores documents."""
 
     model: Any
     n_trees: int
-    predict: Callable[[Dataset], Floats]
+    predict: Predict
 
 
 def fit_peer(
@@ -231,14 +237,13 @@ def _fit_lightgbm(
     booster = lightgbm.train(settings, data, n_trees, **more)
     kept = booster.best_iteration if watch else booster.current_iteration()
     threads = settings.get("num_threads", 0)
-    return Fitted(
-        booster, kept,
-        lambda data: np.asarray(
-            booster.predict(
-                np.asarray(data.features), num_iteration=kept, num_threads=threads
-            ), float
-        ),
-    )  # fmt: skip
+
+    def predict(data: Dataset, n_trees: int | None = None) -> Floats:
+        first = kept if n_trees is None else n_trees
+        rows = np.asarray(data.features)
+        return np.asarray(booster.predict(rows, num_iteration=first, num_threads=threads), float)
+
+    return Fitted(booster, kept, predict)
 
 
 def _fit_xgboost(
@@ -261,11 +266,10 @@ def _fit_xgboost(
     booster = xgboost.train(settings, data, n_trees, **more)
     kept = booster.best_iteration + 1 if watch else booster.num_boosted_rounds()
 
-    def predict(data: Dataset) -> Floats:
+    def predict(data: Dataset, n_trees: int | None = None) -> Floats:
         rows = xgboost.DMatrix(np.asarray(data.features), nthread=settings.get("nthread"))
-        return np.asarray(
-            booster.predict(rows, output_margin=True, iteration_range=(0, kept)), float
-        )
+        first = (0, kept if n_trees is None else n_trees)
+        return np.asarray(booster.predict(rows, output_margin=True, iteration_range=first), float)
 
     return Fitted(booster, kept, predict)
 
@@ -306,12 +310,12 @@ def _fit_catboost(
         warnings.simplefilter("ignore")
         model.fit(data, eval_set=valid)
     threads = settings.get("thread_count", -1)
-    return Fitted(
-        model, model.tree_count_,
-        lambda data: np.asarray(
-            model.predict(
-                np.asarray(data.features), prediction_type="RawFormulaVal", thread_count=threads
-            ),
-            float,
-        ),
-    )  # fmt: skip
+
+    def predict(data: Dataset, n_trees: int | None = None) -> Floats:
+        scores = model.predict(
+            np.asarray(data.features), prediction_type="RawFormulaVal", thread_count=threads,
+            ntree_end=model.tree_count_ if n_trees is None else n_trees,
+        )  # fmt: skip
+        return np.asarray(scores, float)
+
+    return Fitted(model, model.tree_count_, predict)
