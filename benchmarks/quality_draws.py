@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.differences import Floats
 from benchmarks.kept_fits import Record
@@ -33,9 +32,11 @@ from benchmarks.quality_fits import (
     WATCHED,
 )
 from benchmarks.quality_hypotheses import N_AVERAGED, PEERS, TREATMENTS
-from benchmarks.real_data import Split, join
+from benchmarks.real_data import Split
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.joined import join_datasets
 from rankgrove.estimators.ranker import Ranker
+from rankgrove.model.members import spread_of
 from rankgrove.testing.peers import Watch, fit_peer, metric_of_scores, peer_settings
 
 N_DRAWS, DRAWN_SHARE = 5, 0.9
@@ -196,18 +197,6 @@ def from_text(text: str) -> Floats:
     return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)
 
 
-def centred(scores: Floats, offsets: NDArray[np.int64]) -> Floats:
-    """Scores less their mean in each query."""
-    sizes = np.diff(offsets)
-    off: Floats = scores - np.repeat(np.add.reduceat(scores, offsets[:-1]) / sizes, sizes)
-    return off
-
-
-def spread_of(scores: Floats, offsets: NDArray[np.int64]) -> float:
-    """The deviation of scores within queries: what an average divides them by."""
-    return float(np.sqrt(np.mean(centred(scores, offsets) ** 2)))
-
-
 class Kept(NamedTuple):
     """What is kept of a model: test scores, their spread on the training documents, trees.
 
@@ -256,7 +245,7 @@ def _fit_peer_again(one: Single, parts: Parts, seed: int, task: Task) -> dict[st
     Both are first trees of the same model.
     """
     train, vali, test = parts
-    both = join([train, vali])
+    both = join_datasets([train, vali])
     given = min(REFIT_TREES, task.most)
     fitted = fit_peer(one.tool, _peer_settings(one, seed), both, max(given, task.stop))
     return {

@@ -38,6 +38,7 @@ from benchmarks.quality_hypotheses import (
 from rankgrove.data.dataset import Dataset
 from rankgrove.experiments.compare.significance import holm
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.model.members import centred
 
 BY_HAND = "rankgrove, 3 lambdamart + 3 yetirank + 3 networks, averaged by hand"
 
@@ -128,9 +129,7 @@ def average(members: Sequence[Kept], test: Dataset) -> Floats:
     A member that scores all training documents of each query the same has no spread and adds
     nothing.
     """
-    found = [
-        draws.centred(one.scores, test.offsets) / one.spread for one in members if one.spread > 0
-    ]
+    found = [centred(one.scores, test.offsets) / one.spread for one in members if one.spread > 0]
     total: Floats = np.sum(found, axis=0) if found else np.zeros(test.n_documents)
     return total
 

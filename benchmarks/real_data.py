@@ -17,12 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from benchmarks.common import THREADS
 from rankgrove.data.dataset import Dataset
+from rankgrove.data.joined import join_datasets
 from rankgrove.data.letor import read_letor
-from rankgrove.data.queries import offsets_of
 
 VARIABLE = "RANKGROVE_DATA"
 # Name, features, and whether it comes as the five parts of which folds are made.
@@ -81,7 +79,7 @@ def as_five_folds(splits: Sequence[Split]) -> list[Split]:
     if len(splits) == _N_FOLDS:
         return list(splits)
     parts = [part for part in splits[0] if part is not None]
-    return _folds_of(join(parts).split(*[1 / _N_FOLDS] * _N_FOLDS, seed=0))
+    return _folds_of(join_datasets(parts).split(*[1 / _N_FOLDS] * _N_FOLDS, seed=0))
 
 
 def _read_folds(place: Path, n_features: int) -> list[Split]:
@@ -96,7 +94,7 @@ def _read_folds(place: Path, n_features: int) -> list[Split]:
 def _folds_of(parts: Sequence[Dataset]) -> list[Split]:
     """Fold k trains on parts k, k + 1, k + 2, watches k + 3 and tests on k + 4, modulo 5."""
     turned = [[parts[(k + step) % _N_FOLDS] for step in range(_N_FOLDS)] for k in range(_N_FOLDS)]
-    return [Split(join(five[:3]), five[3], five[4]) for five in turned]
+    return [Split(join_datasets(five[:3]), five[3], five[4]) for five in turned]
 
 
 def _read_split(place: Path, n_features: int) -> list[Split]:
@@ -110,13 +108,3 @@ def _read_split(place: Path, n_features: int) -> list[Split]:
         if path is not None
     }
     return [Split(read["train"], read.get("vali"), read["test"])]
-
-
-def join(parts: Sequence[Dataset]) -> Dataset:
-    """The queries of all parts, one after the other."""
-    return Dataset(
-        features=np.concatenate([part.features for part in parts]),
-        labels=np.concatenate([part.labels for part in parts]),
-        offsets=offsets_of(np.concatenate([part.group for part in parts])),
-        query_ids=np.concatenate([part.query_ids for part in parts]),
-    )
