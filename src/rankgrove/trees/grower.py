@@ -15,7 +15,7 @@ from rankgrove._jit.peers import Peers
 from rankgrove.trees.binning import BLOCK, CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.exchange import Exchange
 from rankgrove.trees.growth import grow
-from rankgrove.trees.histogram import TILE_ROWS
+from rankgrove.trees.histogram import make_tiles
 from rankgrove.trees.partition import make_parts
 from rankgrove.trees.search import N_RULES, Layout
 from rankgrove.trees.team import (
@@ -242,7 +242,7 @@ class Grower:
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
             row_tags=np.empty(0 if others is None else matrix.n_rows, dtype=np.int32),
             place_sums=np.empty((2 if n_sums else 0, n_sums), dtype=np.int64),
-            codes=np.empty((n_jobs, TILE_ROWS, n_words + 1), dtype=np.uint64),
+            tiles=make_tiles(n_jobs, n_words),
             scratch=np.empty((n_jobs, max(matrix.n_pairs, 1), 256, 16), dtype=np.int64),
             scan_rules=np.empty((n_jobs, N_RULES)),
             scan_gains=np.empty((n_jobs, 16)),

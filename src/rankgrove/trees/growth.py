@@ -168,13 +168,13 @@ def _sum_part(g, layout, others, rows, worker):
             clear(flattened(histograms[block]), layout.block_bins[block] * 16)
     if others is None:
         sum_rows(
-            g.words, g.packed, rows, layout.features, layout.n_pairs, histograms, g.codes[worker],
+            g.words, g.packed, rows, layout.features, layout.n_pairs, histograms, g.tiles[worker],
             g.scratch[worker]
         )  # fmt: skip
     else:
         n, features = others.first_block, layout.features[: others.first_block * 16]
         shared = g.scratch[worker]
-        sum_rows(g.words, g.packed, rows, features, 0, histograms[:n], g.codes[worker], shared)
+        sum_rows(g.words, g.packed, rows, features, 0, histograms[:n], g.tiles[worker], shared)
         if not remakes(g):
             sum_cells(others, g.packed, rows, flattened(histograms))
 
