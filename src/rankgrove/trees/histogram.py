@@ -29,9 +29,10 @@ from rankgrove._jit import (
 # Rows of a node are scattered over the codes: fetching this far ahead halves the time (measured).
 AHEAD = 16
 
-# Rows that are summed block by block before the next ones: their codes, and those of the next ones,
-# fit into the second-level cache for hundreds of features.
-TILE_ROWS = 512
+# Rows that are summed block by block before the next ones, at most and at least: the codes of these
+# and of the next ones fit into the second-level cache for a thousand features. Of a short list
+# there are fewer, as the first ones are waited for (measured).
+_MOST_ROWS, _LEAST_ROWS = 256, 64
 
 # So many words between the codes of two blocks of a tile belong to neither: without them the same
 # row of all blocks would have the same place in the first-level cache.
@@ -40,7 +41,7 @@ _GAP = 8
 
 def make_tiles(n_tiles: int, n_words: int) -> NDArray[np.uint64]:
     """Memory for tiles of rows of so many words, as `sum_rows` takes it."""
-    return np.empty((n_tiles, n_words // 2 + 1, 2 * TILE_ROWS + _GAP), dtype=np.uint64)
+    return np.empty((n_tiles, n_words // 2 + 1, 2 * _MOST_ROWS + _GAP), dtype=np.uint64)
 
 
 @kernel
@@ -194,9 +195,10 @@ def sum_rows(words, packed, rows, features, n_pairs, histograms, tile, shared):
     n_plain = len(histograms) - 2 * n_pairs
     for pair in range(n_pairs):
         clear(flattened(shared[pair]), 4080)
-    for start in range(0, len(rows), TILE_ROWS):
-        end = min(start + TILE_ROWS, len(rows))
-        next_rows = rows[end : min(end + TILE_ROWS, len(rows))]
+    most = min(max(len(rows) // 4, _LEAST_ROWS), _MOST_ROWS)
+    for start in range(0, len(rows), most):
+        end = min(start + most, len(rows))
+        next_rows = rows[end : min(end + most, len(rows))]
         _gather_tile(words, packed, rows[start:end], start == 0, tile)
         for block in range(n_plain + n_pairs):
             half = block < n_plain and features[block * 16 + 8] < 0
