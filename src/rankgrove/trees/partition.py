@@ -27,8 +27,10 @@ def sum_parts(rows, forces, curvatures, force_scale, curvature_scale, parts, fir
     curvature_inverse, curvature_ratio = curvature_scale
     for p in range(first, last):
         force_high = force_low = curvature_high = curvature_low = np.int64(0)
-        for i in range(parts[p, 1], parts[p, 2]):
-            row = rows[i]
+        own = rows[parts[p, 1] : parts[p, 2]]
+        for i in range(len(own)):
+            # (A number without a sign is a place as it stands.)
+            row = np.uint64(own[i])
             high, low = cut(forces[row], force_inverse, force_ratio)
             force_high += high
             force_low += low
@@ -44,8 +46,9 @@ def add_to_parts(rows, parts, values, first, last, scores):
     """Add the value of its leaf to the score of every row."""
     for p in range(first, last):
         value = values[parts[p, 0]]
-        for i in range(parts[p, 1], parts[p, 2]):
-            scores[rows[i]] += value
+        own = rows[parts[p, 1] : parts[p, 2]]
+        for i in range(len(own)):
+            scores[np.uint64(own[i])] += value
 
 
 @kernel
