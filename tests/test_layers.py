@@ -352,7 +352,7 @@ WHOLE_SUMS = {
     "trees/binning.py": ["isnan"],
     "trees/exchange.py": ["block_bins"],
     "trees/grower.py": ["packed", "packed[rows]", "block_bins", "n_bins"],
-    "trees/leaves.py": ["totals", "count", "bits"],
+    "trees/leaves.py": ["sums.reshape", "totals", "count", "bits"],
     "trees/partition.py": ["sizes"],
     "trees/sparse.py": ["counts"],
     "trees/sparse_encoding.py": ["counts"],

@@ -93,7 +93,8 @@ def make_parts(
     the first from the cache.
     """
     most = max(PART_ROWS, _FEW_ROWS * len(start))
-    n_ranges = max(-(-int((end - start).sum()) // most), 1)
+    sizes = end - start
+    n_ranges = max(-(-int(sizes.sum()) // most), 1)
     parts = np.empty((n_ranges * len(start), 3), dtype=np.int64)
     starts, ends = as_input(start, np.int64), as_input(end, np.int64)
     _cut_by_range(as_input(rows, np.int32), starts, ends, -(-n_rows // n_ranges), parts)
