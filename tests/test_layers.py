@@ -65,7 +65,8 @@ MARKS = ("kernel", "inline_kernel")
 
 # What a kernel may call by a bare name besides kernels: what compiles to an instruction or two.
 INTRINSICS = {
-    "prefetch", "cycles", "atomic_load", "atomic_store", "atomic_add", "pause", "give_way",
+    "prefetch", "prefetch_to_second", "cycles", "atomic_load", "atomic_store", "atomic_add",
+    "pause", "give_way",
     "local_floats", "empty", "reinterpret", "flattened", "choose_bytes", "bits_of", "float_of",
     "sum_lanes", "add_lanes", "subtract_lanes",
 }  # fmt: skip
@@ -351,7 +352,7 @@ WHOLE_SUMS = {
     "trees/binning.py": ["isnan"],
     "trees/exchange.py": ["block_bins"],
     "trees/grower.py": ["packed", "packed[rows]", "block_bins", "n_bins"],
-    "trees/leaves.py": ["totals", "count", "bits"],
+    "trees/leaves.py": ["sums.reshape", "totals", "count", "bits"],
     "trees/partition.py": ["sizes"],
     "trees/sparse.py": ["counts"],
     "trees/sparse_encoding.py": ["counts"],

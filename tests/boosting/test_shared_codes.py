@@ -10,7 +10,7 @@ from rankgrove.boosting.binned import Binned
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.trees import pairs
 from rankgrove.trees.binning import Bins, encode
-from rankgrove.trees.histogram import TILE_ROWS, sum_block, sum_rows
+from rankgrove.trees.histogram import make_tiles, sum_block, sum_rows
 from rankgrove.trees.pairs import share_codes
 
 
@@ -75,7 +75,7 @@ def test_histograms_by_shared_codes_are_those_of_each_feature(n_rows):
     words = shared.codes.view(np.uint64).reshape(-1)
     n_words = shared.codes.shape[1] // 8
     histograms = np.zeros((shared.n_blocks, 256, 16), dtype=np.int64)
-    tile = np.empty((TILE_ROWS, n_words + 1), dtype=np.uint64)
+    tile = make_tiles(1, n_words)[0]
     scratch = np.ones((shared.n_pairs, 256, 16), dtype=np.int64)
     sum_rows(
         words, packed, rows, shared.features, shared.n_pairs, histograms, tile, scratch

@@ -69,8 +69,9 @@ def cut(value, inverse, ratio):
 def _largest_bits(bits, first, last):
     """The largest absolute value, as the bits of a float: these rise as the values do."""
     largest = np.int64(0)
-    for i in range(first, last):
-        largest = max(largest, bits[i] & _SIGN_OFF)
+    own = bits[first:last]
+    for i in range(len(own)):
+        largest = max(largest, own[i] & _SIGN_OFF)
     return largest
 
 
@@ -78,8 +79,9 @@ def _largest_bits(bits, first, last):
 def _add_up(values, sizes, inverse, ratio, first, last, sums):
     high = np.int64(0)
     low = np.int64(0)
-    for i in range(first, last):
-        large, small = cut(abs(values[i]) if sizes else values[i], inverse, ratio)
+    own = values[first:last]
+    for i in range(len(own)):
+        large, small = cut(abs(own[i]) if sizes else own[i], inverse, ratio)
         high += large
         low += small
     sums[0] = high

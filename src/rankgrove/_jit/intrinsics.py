@@ -38,21 +38,31 @@ def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.bitcast(place, array.data.type)
 
 
-def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """In a kernel: ask for the cache line of a one-dimensional array's element ahead of its use."""
+def _prefetch_to(level: int) -> Any:
+    """An intrinsic that fetches a cache line, into the caches from this level on."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _pointer(context, builder, signature, arguments)
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        # For reading, to be kept in all levels of the cache, as data.
-        arguments = [builder.bitcast(place, byte), word(0), word(3), word(1)]
-        _call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
-        return context.get_dummy_value()
+    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+        """In a kernel: ask for the cache line of a one-dimensional array's element before its use.
 
-    return types.void(array, index), generate
+        `prefetch` fetches it into all levels of the cache; `prefetch_to_second` not into the first
+        one, where it would take the place of what is in use until then.
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place = _pointer(context, builder, signature, arguments)
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            # For reading, to be kept in all levels but those before this one, as data.
+            arguments = [builder.bitcast(place, byte), word(0), word(4 - level), word(1)]
+            _call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
+            return context.get_dummy_value()
+
+        return types.void(array, index), generate
+
+    return intrinsic(prefetch)
 
 
-prefetch: Any = intrinsic(_prefetch)
+prefetch: Any = _prefetch_to(1)
+prefetch_to_second: Any = _prefetch_to(2)
 
 
 def _cycles(typing_context: Any) -> Any:

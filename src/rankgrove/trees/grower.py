@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,7 +14,7 @@ from rankgrove._jit.peers import Peers
 from rankgrove.trees.binning import BLOCK, CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.exchange import Exchange
 from rankgrove.trees.growth import grow
-from rankgrove.trees.histogram import TILE_ROWS
+from rankgrove.trees.histogram import make_tiles
 from rankgrove.trees.partition import make_parts
 from rankgrove.trees.search import N_RULES, Layout
 from rankgrove.trees.team import (
@@ -84,6 +83,8 @@ class GrownTree:
         the children as in `Tree`.
     start, end, count, low, high
         One per leaf: its stretch of rows, their number, and bounds of its value.
+    parts
+        The rows of leaves in parts (leaf, start, end), by `make_parts`.
     """
 
     features: NDArray[np.int64]
@@ -97,15 +98,11 @@ class GrownTree:
     count: NDArray[np.int64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    parts: NDArray[np.int64]
 
     @property
     def n_leaves(self) -> int:
         return len(self.start)
-
-    @cached_property
-    def parts(self) -> NDArray[np.int64]:
-        """The rows of leaves in parts (leaf, start, end)."""
-        return make_parts(self.start, self.end)
 
 
 def _has_mostly_empty_cells(matrix: BinnedMatrix) -> bool:
@@ -242,7 +239,7 @@ class Grower:
             team=np.zeros(HAS_SUMMED + n_jobs, dtype=np.int64),
             row_tags=np.empty(0 if others is None else matrix.n_rows, dtype=np.int32),
             place_sums=np.empty((2 if n_sums else 0, n_sums), dtype=np.int64),
-            codes=np.empty((n_jobs, TILE_ROWS, n_words + 1), dtype=np.uint64),
+            tiles=make_tiles(n_jobs, n_words),
             scratch=np.empty((n_jobs, max(matrix.n_pairs, 1), 256, 16), dtype=np.int64),
             scan_rules=np.empty((n_jobs, N_RULES)),
             scan_gains=np.empty((n_jobs, 16)),
@@ -312,7 +309,7 @@ class Grower:
             if self._exchange is not None:
                 self._exchange.begin_tree(state)
             self._run(state, gain_unit, noise[1])
-        return self._grown(int(state.team[N_SPLITS]))
+        return self._grown(rows, int(state.team[N_SPLITS]))
 
     def _run(self, state: Growing, gain_unit: float, key: int) -> None:
         """Have the team grow the tree, and talk with peers whenever it comes back for that."""
@@ -353,7 +350,7 @@ class Grower:
         ]
         return as_input(rules, np.float64)
 
-    def _grown(self, n_splits: int) -> GrownTree:
+    def _grown(self, rows: NDArray[np.int32], n_splits: int) -> GrownTree:
         splits = self._state.splits[:n_splits]
         nodes, floats = self._state.nodes, self._state.node_floats
         children = np.stack([nodes[splits, LEFT], nodes[splits, LEFT] + 1], axis=1)
@@ -363,6 +360,7 @@ class Grower:
         ends = children.reshape(-1) if n_splits else np.zeros(1, dtype=np.int64)
         leaves = ends[nodes[ends, LEFT] == 0]
         numbers[leaves] = ~np.arange(len(leaves), dtype=np.int32)
+        start, end = nodes[leaves, START], nodes[leaves, END]
         return GrownTree(
             features=self.matrix.features[nodes[splits, PLACE]],
             bins=nodes[splits, BIN],
@@ -370,9 +368,10 @@ class Grower:
             gains=floats[splits, GAIN],
             left=numbers[children[:, 0]],
             right=numbers[children[:, 1]],
-            start=nodes[leaves, START],
-            end=nodes[leaves, END],
+            start=start,
+            end=end,
             count=nodes[leaves, COUNT],
             low=floats[leaves, LOW],
             high=floats[leaves, HIGH],
+            parts=make_parts(rows, start, end, self.matrix.n_rows),
         )

@@ -14,6 +14,7 @@ splits goes through 16 features side by side in vector registers.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankgrove._jit import (
     flattened,
@@ -21,15 +22,26 @@ from rankgrove._jit import (
     kernel,
     local_floats,
     prefetch,
+    prefetch_to_second,
     reinterpret,
 )
 
 # Rows of a node are scattered over the codes: fetching this far ahead halves the time (measured).
 AHEAD = 16
 
-# Rows that are summed block by block before the next ones: their codes fit into the second-level
-# cache for hundreds of features.
-TILE_ROWS = 1024
+# Rows that are summed block by block before the next ones, at most and at least: the codes of these
+# and of the next ones fit into the second-level cache for a thousand features. Of a short list
+# there are fewer, as the first ones are waited for (measured).
+_MOST_ROWS, _LEAST_ROWS = 256, 64
+
+# So many words between the codes of two blocks of a tile belong to neither: without them the same
+# row of all blocks would have the same place in the first-level cache.
+_GAP = 8
+
+
+def make_tiles(n_tiles: int, n_words: int) -> NDArray[np.uint64]:
+    """Memory for tiles of rows of so many words, as `sum_rows` takes it."""
+    return np.empty((n_tiles, n_words // 2 + 1, 2 * _MOST_ROWS + _GAP), dtype=np.uint64)
 
 
 @kernel
@@ -100,18 +112,53 @@ def sum_block(words, packed, rows, block, features, n_pairs, histogram):
 
 
 @kernel
-def _add_tile(codes, n, word, half, histogram):
-    """Add the first rows of a tile to the flat histogram of the block at a word, or half of it."""
-    n_words = codes.shape[1] - 1
+def _gather_tile(words, packed, rows, fetches, tile):
+    """Copy the codes of rows into a tile, block by block, and their packed forces behind them."""
+    n_words = 2 * (len(tile) - 1)
+    values = tile[len(tile) - 1]
+    for i in range(len(rows)):
+        if fetches and i + AHEAD < len(rows):
+            ahead = np.int64(rows[i + AHEAD])
+            prefetch(packed, ahead)
+            for word in range(0, n_words, 8):
+                prefetch(words, ahead * n_words + word)
+            prefetch(words, ahead * n_words + n_words - 1)
+        at = np.uint64(rows[i]) * np.uint64(n_words)
+        for block in range(len(tile) - 1):
+            # Both words are read before one is written: then they are copied as one.
+            low, high = words[at], words[at + np.uint64(1)]
+            at += np.uint64(2)
+            tile[block, 2 * i], tile[block, 2 * i + 1] = low, high
+        values[i] = np.uint64(packed[rows[i]])
+
+
+@inline_kernel
+def _fetch_ahead(words, packed, rows, i, n_words, block):
+    """Ask for the part of a row of the next tile that falls to a block."""
+    if i < len(rows) and 8 * block < n_words + 8:
+        row = np.int64(rows[i])
+        prefetch_to_second(words, row * n_words + min(8 * block, n_words - 1))
+        if block == 0:
+            prefetch_to_second(packed, row)
+
+
+@kernel
+def _add_tile(tile, n, block, half, histogram, words, packed, next_rows):
+    """Add the first rows of a tile to the flat histogram of a block, or half of it.
+
+    Meanwhile the memory is free to fetch a part of the codes of the next tile.
+    """
+    n_words = 2 * (len(tile) - 1)
+    codes, values = tile[block], tile[len(tile) - 1]
     if half:
         for i in range(n):
-            value = np.int64(codes[i, n_words])
-            _add_half(codes[i, word], value, histogram, np.uint64(0))
+            _fetch_ahead(words, packed, next_rows, i, n_words, block)
+            _add_half(codes[2 * i], np.int64(values[i]), histogram, np.uint64(0))
         return
     for i in range(n):
+        _fetch_ahead(words, packed, next_rows, i, n_words, block)
         # All loads come before the stores: the processor does not know them to be apart.
-        low, high = codes[i, word], codes[i, word + 1]
-        value = np.int64(codes[i, n_words])
+        low, high, value = codes[2 * i], codes[2 * i + 1], np.int64(values[i])
         _add_half(low, value, histogram, np.uint64(0))
         _add_half(high, value, histogram, np.uint64(8))
 
@@ -138,38 +185,27 @@ def _add_halves(shared, first, second):
 
 
 @kernel
-def sum_rows(words, packed, rows, features, n_pairs, histograms, codes, shared):
+def sum_rows(words, packed, rows, features, n_pairs, histograms, tile, shared):
     """Add rows to the histograms of all blocks, tile by tile.
 
     The codes of a tile's rows, which are scattered over memory, are gathered first. Then they are
     in the second-level cache, while one histogram after the other goes through the first-level one.
-    The last column of `codes` is for their packed forces and curvatures; `shared` are histograms
-    for codes that two features share.
+    `tile` is one of `make_tiles`; `shared` are histograms for codes that two features share.
     """
-    n_words = codes.shape[1] - 1
     n_plain = len(histograms) - 2 * n_pairs
     for pair in range(n_pairs):
         clear(flattened(shared[pair]), 4080)
-    for start in range(0, len(rows), len(codes)):
-        own = rows[start : min(start + len(codes), len(rows))]
-        n = len(own)
-        for i in range(n):
-            if i + AHEAD < n:
-                ahead = np.int64(own[i + AHEAD])
-                prefetch(packed, ahead)
-                for word in range(0, n_words, 8):
-                    prefetch(words, ahead * n_words + word)
-                prefetch(words, ahead * n_words + n_words - 1)
-            at = np.uint64(own[i]) * np.uint64(n_words)
-            row = codes[i]
-            for word in range(n_words):
-                row[word] = words[at + np.uint64(word)]
-            row[n_words] = np.uint64(packed[own[i]])
-        for block in range(n_plain):
-            half = features[block * 16 + 8] < 0
-            _add_tile(codes, n, 2 * block, half, flattened(histograms[block]))
-        for pair in range(n_pairs):
-            _add_tile(codes, n, 2 * (n_plain + pair), False, flattened(shared[pair]))
+    most = min(max(len(rows) // 4, _LEAST_ROWS), _MOST_ROWS)
+    for start in range(0, len(rows), most):
+        end = min(start + most, len(rows))
+        next_rows = rows[end : min(end + most, len(rows))]
+        _gather_tile(words, packed, rows[start:end], start == 0, tile)
+        for block in range(n_plain + n_pairs):
+            half = block < n_plain and features[block * 16 + 8] < 0
+            summed = histograms[block] if block < n_plain else shared[block - n_plain]
+            _add_tile(
+                tile, end - start, block, half, flattened(summed), words, packed, next_rows
+            )  # fmt: skip
     for pair in range(n_pairs):
         first, second = histograms[n_plain + 2 * pair], histograms[n_plain + 2 * pair + 1]
         _add_halves(flattened(shared[pair]), flattened(first), flattened(second))

@@ -62,10 +62,7 @@ def leaf_values(
         resolve_n_jobs(n_jobs),
     )
     n_leaves = grown.n_leaves
-    totals = sums
-    if len(parts) != n_leaves:
-        totals = np.zeros((n_leaves, 2, 2), dtype=np.int64)
-        np.add.at(totals, parts[:, 0], sums)
+    totals = sums.reshape(-1, n_leaves, 2, 2).sum(axis=0)
     peers.sum(totals)
     force, curvature = (scale.total(totals[:, k]) for k, scale in enumerate(scales))
     if l2_documents:

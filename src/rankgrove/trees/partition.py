@@ -16,6 +16,9 @@ from rankgrove._jit.exact import cut
 # Parts of this many rows are divided, summed or walked at a time: some 0.1 ms of work.
 PART_ROWS = 1 << 14
 
+# Parts of fewer rows than this, on average, would cost more than they save.
+_FEW_ROWS = 64
+
 
 @kernel
 def sum_parts(rows, forces, curvatures, force_scale, curvature_scale, parts, first, last, sums):
@@ -24,8 +27,10 @@ def sum_parts(rows, forces, curvatures, force_scale, curvature_scale, parts, fir
     curvature_inverse, curvature_ratio = curvature_scale
     for p in range(first, last):
         force_high = force_low = curvature_high = curvature_low = np.int64(0)
-        for i in range(parts[p, 1], parts[p, 2]):
-            row = rows[i]
+        own = rows[parts[p, 1] : parts[p, 2]]
+        for i in range(len(own)):
+            # (A number without a sign is a place as it stands.)
+            row = np.uint64(own[i])
             high, low = cut(forces[row], force_inverse, force_ratio)
             force_high += high
             force_low += low
@@ -41,8 +46,9 @@ def add_to_parts(rows, parts, values, first, last, scores):
     """Add the value of its leaf to the score of every row."""
     for p in range(first, last):
         value = values[parts[p, 0]]
-        for i in range(parts[p, 1], parts[p, 2]):
-            scores[rows[i]] += value
+        own = rows[parts[p, 1] : parts[p, 2]]
+        for i in range(len(own)):
+            scores[np.uint64(own[i])] += value
 
 
 @kernel
@@ -56,17 +62,42 @@ def walk_rows(codes, places, tables, left, right, values, scores):
         scores[row] += values[~node]
 
 
-def make_parts(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cut stretches of rows into parts (stretch, start, end) of bounded size."""
-    stretch, first, last = np.arange(len(start)), start, end
-    n_parts = -(-(end - start) // PART_ROWS)
-    if n_parts.max(initial=0) > 1:
-        stretch = np.repeat(stretch, n_parts)
-        first = np.arange(len(stretch)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-        first = start[stretch] + first * PART_ROWS
-        last = np.minimum(first + PART_ROWS, end[stretch])
-    parts = np.empty((len(stretch), 3), dtype=np.int64)
-    parts[:, 0], parts[:, 1], parts[:, 2] = stretch, first, last
+@kernel
+def _cut_by_range(rows, start, end, range_rows, parts):
+    """Cut stretches of rising row numbers where these pass from one range to the next."""
+    n_stretches = len(start)
+    n_ranges = len(parts) // max(n_stretches, 1)
+    for stretch in range(n_stretches):
+        at = start[stretch]
+        for number in range(n_ranges):
+            part = parts[number * n_stretches + stretch]
+            part[0], part[1] = stretch, at
+            high = end[stretch]
+            # The first row that is beyond the range.
+            while at < high:
+                middle = (at + high) // 2
+                if rows[middle] < (number + 1) * range_rows:
+                    at = middle + 1
+                else:
+                    high = middle
+            part[2] = at
+
+
+def make_parts(
+    rows: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64], n_rows: int
+) -> NDArray[np.int64]:
+    """Cut stretches of rows of a matrix of `n_rows` into parts (stretch, start, end).
+
+    For one range of row numbers after the other there is a part of each stretch, which may be
+    empty. What is known of the rows of a range is read from memory once, and for all stretches but
+    the first from the cache.
+    """
+    most = max(PART_ROWS, _FEW_ROWS * len(start))
+    sizes = end - start
+    n_ranges = max(-(-int(sizes.sum()) // most), 1)
+    parts = np.empty((n_ranges * len(start), 3), dtype=np.int64)
+    starts, ends = as_input(start, np.int64), as_input(end, np.int64)
+    _cut_by_range(as_input(rows, np.int32), starts, ends, -(-n_rows // n_ranges), parts)
     return as_input(parts, np.int64)
 
 

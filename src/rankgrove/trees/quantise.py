@@ -35,14 +35,16 @@ def pack_rows(
     the sum over many small values stays right, where rounding to the nearest would lose them all.
     """
     for q in range(first, last):
-        ahead = places[q] - offsets[q]
-        for row in range(offsets[q], offsets[q + 1]):
-            draw = mix(np.uint64(ahead + row) + seed)
+        rows = slice(offsets[q], offsets[q + 1])
+        # Slices, whose places from 0 on are seen to be within: else nothing would be vectorised.
+        own_forces, own_curvatures, own = forces[rows], curvatures[rows], out[rows]
+        for i in range(len(own)):
+            draw = mix(np.uint64(places[q] + i) + seed)
             low = np.float64(draw & np.uint64(0xFFFFFFFF)) * 2.0**-32
             high = np.float64(draw >> np.uint64(32)) * 2.0**-32
-            force = np.int64(np.floor(forces[row] / force_unit + low))
-            curvature = np.int64(np.floor(curvatures[row] / curvature_unit + high))
-            out[row] = (force << 32) + curvature
+            force = np.int64(np.floor(own_forces[i] / force_unit + low))
+            curvature = np.int64(np.floor(own_curvatures[i] / curvature_unit + high))
+            own[i] = (force << 32) + curvature
 
 
 class Quantised(NamedTuple):

@@ -89,7 +89,7 @@ class Growing(NamedTuple):
     row_tags, place_sums
         For sparse features: the mark of each row's node, -1 if it does not count; and what each
         feature comes to in the two nodes that are searched, where small nodes keep no histograms.
-    codes, scratch, scan_rules, scan_gains, scan_ints, counts, orders, cycles
+    tiles, scratch, scan_rules, scan_gains, scan_ints, counts, orders, cycles
         For each thread: codes of rows; blocks of a histogram, the rules of its node, what is found
         in it for each of its features, the rows of each code of one of them, an order of
         categories; and where its time went.
@@ -118,7 +118,7 @@ class Growing(NamedTuple):
     team: NDArray[np.int64]
     row_tags: NDArray[np.int32]
     place_sums: NDArray[np.int64]
-    codes: NDArray[np.uint64]
+    tiles: NDArray[np.uint64]
     scratch: NDArray[np.int64]
     scan_rules: NDArray[np.float64]
     scan_gains: NDArray[np.float64]
