@@ -19,8 +19,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True, scope="session")
 def _threads_help_with_the_smallest_trees():
-    """Trees of tests are so small that one thread would grow them: what several do would go unseen."""
-    from rankgrove.trees import grower  # noqa: PLC0415 (only tests that run need it)
+    """Trees of tests are small: one thread would grow them, and what several do go unseen."""
+    from rankgrove.trees import grower
 
     patch = pytest.MonkeyPatch()
     patch.setattr(grower, "WORK_A_THREAD", 1)

@@ -35,6 +35,7 @@ from rankgrove._jit.intrinsics import (
     subtract_lanes,
     sum_lanes,
 )
+from rankgrove._jit.scan_lanes import next_above
 from rankgrove._jit.threads import (
     available_cpus,
     chunk_queries,
@@ -66,6 +67,7 @@ __all__ = [
     "inline_kernel",
     "kernel",
     "local_floats",
+    "next_above",
     "pause",
     "prefetch",
     "reinterpret",

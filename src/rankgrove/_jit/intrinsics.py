@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 _WORD = ir.IntType(64)
 
 
-def _call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = ()) -> Any:
+def call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = ()) -> Any:
     """Call a function of LLVM or of C."""
     function = builder.module.globals.get(name)
     if function is None:
@@ -46,7 +46,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
         # For reading, to be kept in all levels of the cache, as data.
         arguments = [builder.bitcast(place, byte), word(0), word(3), word(1)]
-        _call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
+        call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
         return context.get_dummy_value()
 
     return types.void(array, index), generate
@@ -59,7 +59,7 @@ def _cycles(typing_context: Any) -> Any:
     """In a kernel: the processor's clock, to see where time goes in what runs as one piece."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, ir.IntType(64), "llvm.readcyclecounter")
+        return call(builder, ir.IntType(64), "llvm.readcyclecounter")
 
     return types.int64(), generate
 
@@ -112,7 +112,7 @@ def _give_way(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if os.name == "posix":
-            _call(builder, ir.IntType(32), "sched_yield")
+            call(builder, ir.IntType(32), "sched_yield")
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -126,7 +126,7 @@ def _pause(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine() in ("x86_64", "AMD64"):
-            _call(builder, ir.VoidType(), "llvm.x86.sse2.pause")
+            call(builder, ir.VoidType(), "llvm.x86.sse2.pause")
         return context.get_dummy_value()
 
     return types.void(), generate

@@ -125,7 +125,7 @@ def _has_mostly_empty_cells(matrix: BinnedMatrix) -> bool:
 
 
 def _work(matrix: BinnedMatrix, max_leaves: int) -> int:
-    """How much work a tree is: bins of blocks that are searched, and rows that are added to them."""
+    """How much work a tree is: bins of blocks that are searched, rows that are added to them."""
     searched = 2 * max_leaves * int(matrix.block_bins.sum())
     return searched + _TIMES_SUMMED * matrix.n_rows * matrix.n_blocks
 
@@ -364,6 +364,7 @@ class Grower:
             _NO_DEPTH if options.max_depth is None else options.max_depth,
             options.category_smoothing,
             noise,
+            0.0,
         ]
         return as_input(rules, np.float64)
 
