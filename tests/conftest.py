@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 ON_DEMAND = ("long", "spark", "wheel")
 
 
@@ -13,3 +15,14 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _threads_help_with_the_smallest_trees():
+    """Trees of tests are small: one thread would grow them, and what several do go unseen."""
+    from rankgrove.trees import grower
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(grower, "WORK_A_THREAD", 1)
+    yield
+    patch.undo()

@@ -68,7 +68,7 @@ INTRINSICS = {
     "prefetch", "prefetch_to_second", "cycles", "atomic_load", "atomic_store", "atomic_add",
     "pause", "give_way",
     "local_floats", "empty", "reinterpret", "flattened", "choose_bytes", "bits_of", "float_of",
-    "sum_lanes", "add_lanes", "subtract_lanes",
+    "sum_lanes", "add_lanes", "subtract_lanes", "next_above",
 }  # fmt: skip
 KERNEL_LIBRARIES = {"numpy", "math"}
 

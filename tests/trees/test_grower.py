@@ -143,6 +143,18 @@ def test_tree_does_not_depend_on_threads_nor_on_how_work_is_cut(n_jobs, few_rows
     assert np.array_equal(whole.gains, cut.gains)
 
 
+def test_threads_take_part_only_where_a_tree_has_work_for_them(monkeypatch):
+    matrix, bins = grow_both(TreeOptions())[3][1:3]
+    # Bins that are searched, and rows that are added up, of two blocks.
+    work = 2 * 25 * int(matrix.block_bins.sum()) + 6 * N_ROWS * 2
+    for n_threads in (1, 2, 3):
+        monkeypatch.setattr(grower_module, "WORK_A_THREAD", work // n_threads)
+        grower = Grower(matrix, bins, TreeOptions(max_leaves=25), n_jobs=4)
+        assert grower.n_jobs == n_threads
+    monkeypatch.setattr(grower_module, "WORK_A_THREAD", work + 1)
+    assert Grower(matrix, bins, TreeOptions(max_leaves=25), n_jobs=4).n_jobs == 1
+
+
 def test_an_error_in_one_thread_ends_the_others_and_is_raised(monkeypatch):
     real = grower_module.grow
 

@@ -36,6 +36,7 @@ from rankgrove._jit.intrinsics import (
     subtract_lanes,
     sum_lanes,
 )
+from rankgrove._jit.scan_lanes import next_above
 from rankgrove._jit.threads import (
     available_cpus,
     chunk_queries,
@@ -67,6 +68,7 @@ __all__ = [
     "inline_kernel",
     "kernel",
     "local_floats",
+    "next_above",
     "pause",
     "prefetch",
     "prefetch_to_second",

@@ -24,7 +24,9 @@ _ALLOCATORS = frozenset({"arange", "argsort", "empty", "ones", "sort", "zeros"})
 _making = threading.Lock()
 
 
-_HOW_KERNELS_ARE_COMPILED = ("addresses", "compilation", "intrinsics", "lowering", "parts")
+_HOW_KERNELS_ARE_COMPILED = (
+    "addresses", "compilation", "intrinsics", "lowering", "parts", "scan_lanes",
+)  # fmt: skip
 
 
 class Kernel:

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 _WORD = ir.IntType(64)
 
 
-def _call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = ()) -> Any:
+def call(builder: Any, result: ir.Type, name: str, arguments: Sequence[Any] = ()) -> Any:
     """Call a function of LLVM or of C."""
     function = builder.module.globals.get(name)
     if function is None:
@@ -53,7 +53,7 @@ def _prefetch_to(level: int) -> Any:
             byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
             # For reading, to be kept in all levels but those before this one, as data.
             arguments = [builder.bitcast(place, byte), word(0), word(4 - level), word(1)]
-            _call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
+            call(builder, ir.VoidType(), "llvm.prefetch.p0", arguments)
             return context.get_dummy_value()
 
         return types.void(array, index), generate
@@ -69,7 +69,7 @@ def _cycles(typing_context: Any) -> Any:
     """In a kernel: the processor's clock, to see where time goes in what runs as one piece."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, ir.IntType(64), "llvm.readcyclecounter")
+        return call(builder, ir.IntType(64), "llvm.readcyclecounter")
 
     return types.int64(), generate
 
@@ -122,7 +122,7 @@ def _give_way(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if os.name == "posix":
-            _call(builder, ir.IntType(32), "sched_yield")
+            call(builder, ir.IntType(32), "sched_yield")
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -136,7 +136,7 @@ def _pause(typing_context: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine() in ("x86_64", "AMD64"):
-            _call(builder, ir.VoidType(), "llvm.x86.sse2.pause")
+            call(builder, ir.VoidType(), "llvm.x86.sse2.pause")
         return context.get_dummy_value()
 
     return types.void(), generate

@@ -56,6 +56,13 @@ _NO_DEPTH = float(1 << 40)
 # empty in all but the largest nodes.
 _MOST_CODES = 2
 
+# One more thread pays for so much work of a tree, half a millisecond: to call it and to wait for it
+# takes a tenth of one.
+WORK_A_THREAD = 1 << 16
+
+# How often the rows of all nodes that are summed make up all rows, about.
+_TIMES_SUMMED = 6
+
 
 @dataclass(frozen=True, kw_only=True)
 class TreeOptions:
@@ -114,6 +121,12 @@ def _has_mostly_empty_cells(matrix: BinnedMatrix) -> bool:
     return len(others.cells) <= _MOST_CODES * n_cells
 
 
+def _work(matrix: BinnedMatrix, max_leaves: int) -> int:
+    """How much work a tree is: bins of blocks that are searched, rows that are added to them."""
+    searched = 2 * max_leaves * int(matrix.block_bins.sum())
+    return searched + _TIMES_SUMMED * matrix.n_rows * matrix.n_blocks
+
+
 class Grower:
     """Grows trees on one binned matrix, with memory that it keeps from tree to tree.
 
@@ -167,7 +180,8 @@ class Grower:
             n_bins = matrix.block_bins[matrix.others.first_block :]
             few_rows = min(few_rows, 2 * int(n_bins.sum()) // len(n_bins))
             kept_rows = min(kept_rows, few_rows)
-        self.n_jobs = resolve_n_jobs(n_jobs)
+        most_threads = max(_work(matrix, options.max_leaves) // WORK_A_THREAD, 1)
+        self.n_jobs = min(resolve_n_jobs(n_jobs), most_threads)
         signs = np.zeros(len(bins.n_bins), np.int8) if signs is None else signs
         self._layout = Layout(
             block_kinds=as_input(matrix.block_kinds, np.int64),
@@ -347,31 +361,33 @@ class Grower:
             _NO_DEPTH if options.max_depth is None else options.max_depth,
             options.category_smoothing,
             noise,
+            0.0,
         ]
         return as_input(rules, np.float64)
 
     def _grown(self, rows: NDArray[np.int32], n_splits: int) -> GrownTree:
         splits = self._state.splits[:n_splits]
         nodes, floats = self._state.nodes, self._state.node_floats
-        children = np.stack([nodes[splits, LEFT], nodes[splits, LEFT] + 1], axis=1)
-        # A split has the number of its turn, and a leaf ~ its own, in the order of their parents.
-        numbers = np.zeros(2 * n_splits + 1, dtype=np.int32)
+        # A split has the number of its turn, and a leaf ~ its own, in the order of their parents:
+        # that of the nodes, in which the children of a split come next to each other.
+        leaves = np.flatnonzero(nodes[: 2 * n_splits + 1, LEFT] == 0)
+        numbers = np.empty(2 * n_splits + 1, dtype=np.int32)
         numbers[splits] = np.arange(n_splits)
-        ends = children.reshape(-1) if n_splits else np.zeros(1, dtype=np.int64)
-        leaves = ends[nodes[ends, LEFT] == 0]
         numbers[leaves] = ~np.arange(len(leaves), dtype=np.int32)
-        start, end = nodes[leaves, START], nodes[leaves, END]
+        # (Whole rows are taken faster than elements of them.)
+        split, leaf, bounds = nodes[splits], nodes[leaves], floats[leaves]
+        start, end = leaf[:, START].copy(), leaf[:, END].copy()
         return GrownTree(
-            features=self.matrix.features[nodes[splits, PLACE]],
-            bins=nodes[splits, BIN],
+            features=self.matrix.features[split[:, PLACE]],
+            bins=split[:, BIN],
             tables=self._state.tables[splits],
             gains=floats[splits, GAIN],
-            left=numbers[children[:, 0]],
-            right=numbers[children[:, 1]],
+            left=numbers[1::2].copy(),
+            right=numbers[2::2].copy(),
             start=start,
             end=end,
-            count=nodes[leaves, COUNT],
-            low=floats[leaves, LOW],
-            high=floats[leaves, HIGH],
+            count=leaf[:, COUNT].copy(),
+            low=bounds[:, LOW],
+            high=bounds[:, HIGH],
             parts=make_parts(rows, start, end, self.matrix.n_rows),
         )

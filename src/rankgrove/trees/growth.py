@@ -36,6 +36,7 @@ from rankgrove.trees.levels import next_of_level
 from rankgrove.trees.search import (
     AT_LEAST,
     FEWEST,
+    FOUND,
     L2,
     NOISE,
     choose,
@@ -387,9 +388,11 @@ def _search_block(
     gains, ints, order = g.scan_gains[worker], g.scan_ints[worker], g.orders[worker]
     counts, cut = g.counts[worker], g.block_cuts[block, side]
     own, is_counted = own_term(total, rules[L2]), ints[0]
+    # Counting makes the best cut a worse one, and noise compares all features.
+    takes_best = not recount and rules[NOISE] == 0.0
     scan_block(
         histogram, counts[:0], block, total, n_rows, rules, bounds, settings.has_monotone, layout,
-        gains, ints, order
+        g.allowed, rules[FOUND] if takes_best else -1.0, gains, ints, order
     )  # fmt: skip
     for f in range(16):
         is_counted[f] = not recount
@@ -407,6 +410,11 @@ def _search_block(
             histogram, counts, block, column, layout, total, n_rows, rules, bounds, gains, ints,
             order
         )  # fmt: skip
+    if takes_best:
+        if gain < rules[FOUND]:
+            return
+        # (If two threads write, either is right.)
+        rules[FOUND] = gain
     write_cut(histogram, rules, layout, order, cut, g.block_tables[block, side])
     g.block_gains[block, side, 0] = shown
     g.block_gains[block, side, 1] = gain

@@ -15,7 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import by_address, inline_kernel, kernel, local_floats, reinterpret
+from rankgrove._jit import (
+    by_address,
+    flattened,
+    inline_kernel,
+    kernel,
+    local_floats,
+    next_above,
+    reinterpret,
+)
 from rankgrove._jit.elementary import normal_of
 from rankgrove._jit.hashing import mix
 from rankgrove.trees.binning import CATEGORICAL, WITH_MISSING
@@ -29,9 +37,17 @@ MISSING_RIGHT, MISSING_LEFT, RISING, FALLING = range(4)
 # go left at most; the depth from which on nodes are not split. For one node, AT_LEAST also holds
 # for the estimated number of rows, and RARE is the least curvature of a category that may go left.
 # NOISE is the scale of normal noise in the roots of the sums that gains are found from, by which
-# features are compared.
+# features are compared. FOUND is the best gain in a node so far: of lower ones none is looked for,
+# and so which threads have found what does not matter.
 AT_LEAST, L2, FEWEST, CATEGORY_L2, SMOOTHING, MOST_CATEGORIES, MAX_DEPTH, RARE, NOISE = range(9)
-N_RULES = 9
+FOUND, N_RULES = 9, 10
+
+# What gains in floats of 32 bits are compared with is lower by more than they may be wrong by. With
+# more l2 than so much they might overflow.
+_LOWER, _MOST_L2, _MOST_CURVATURE = 1 - 1e-5, 2.0**32, 2.0**31 - 1
+
+# With fewer bins most cuts are the best one so far.
+_MANY_BINS = 32
 
 
 # The bits of 2^52, and what is taken away again: a force has a sign.
@@ -115,8 +131,33 @@ def _scan(histogram, n_bins, total, at_least, l2, sums, gains, bins):
 
 
 @kernel
-def _scan_block(histogram, n_bins, block_kind, total, rules, gains, ints):
-    """The best cut of each numeric feature of a block: its gain; its bin and kind in `ints`."""
+def _scan_above(histogram, n_bins, total, at_least, l2, floor, chosen, sums, gains, bins):
+    """As `_scan`, of cuts of chosen features that gain as much as a floor: how high it is then."""
+    total_force = np.float64(total >> 32)
+    total_curvature = np.float64(total & 0xFFFFFFFF)
+    least = np.int32(min(math.ceil(at_least), _MOST_CURVATURE))
+    flat, b = flattened(histogram), np.int64(0)
+    while True:
+        lower = np.float32(floor * _LOWER)
+        found = next_above(flat, b, n_bins, sums, total, least, np.float32(l2), lower, chosen)
+        b = found >> 16
+        if b == n_bins:
+            return floor
+        for f in range(16):
+            if (found >> f) & 1:
+                gain, allowed = cut_gain(sums[f], total_force, total_curvature, at_least, l2)
+                if allowed and gain > gains[f]:
+                    gains[f], bins[f] = gain, b
+                    floor = max(floor, gain)
+        b += 1
+
+
+@kernel
+def _scan_block(histogram, n_bins, block_kind, total, rules, floor, chosen, gains, ints):
+    """The best cut of each numeric feature of a block: its gain; its bin and kind in `ints`.
+
+    With a floor, not below 0, of chosen features only, and none or any if it gains less.
+    """
     bins, kinds = ints[1], ints[2]
     # On the stack: then the compiler knows that they are apart from the histogram.
     sums, others = reinterpret(local_floats(), np.int64), reinterpret(local_floats(), np.int64)
@@ -129,7 +170,13 @@ def _scan_block(histogram, n_bins, block_kind, total, rules, gains, ints):
         for f in range(16):
             sums[f] = histogram[255, f] if kind == MISSING_LEFT else 0
             others[f] = -1
-        _scan(histogram, n_bins, total, rules[AT_LEAST], rules[L2], sums, best, others)
+        at_least, l2 = rules[AT_LEAST], rules[L2]
+        if floor >= 0.0:
+            floor = _scan_above(
+                histogram, n_bins, total, at_least, l2, floor, chosen, sums, best, others
+            )
+        else:
+            _scan(histogram, n_bins, total, at_least, l2, sums, best, others)
         for f in range(16):
             if others[f] >= 0:
                 bins[f] = others[f]
@@ -339,10 +386,14 @@ def value_between(total, l2, low, high):
 
 @kernel
 def scan_block(
-    histogram, no_counts, block, total, n_rows, rules, bounds, has_monotone, layout, gains, ints,
-    order
+    histogram, no_counts, block, total, n_rows, rules, bounds, has_monotone, layout, allowed, floor,
+    gains, ints, order
 ):  # fmt: skip
-    """The best cut of each feature of a block: its gain; its bin and kind in `ints`."""
+    """The best cut of each feature of a block: its gain; its bin and kind in `ints`.
+
+    With a floor, not below 0, any cut will do, or none, of features that have none that gains as
+    much, or that are not allowed.
+    """
     if has_monotone or layout.block_kinds[block] == CATEGORICAL:
         for f in range(16):
             scan_feature(
@@ -351,7 +402,14 @@ def scan_block(
             )  # fmt: skip
     else:
         n_bins, block_kind = layout.block_bins[block], layout.block_kinds[block]
-        _scan_block(histogram, n_bins, block_kind, total, rules, gains, ints)
+        if n_bins < _MANY_BINS or rules[L2] > _MOST_L2:
+            floor = -1.0
+        chosen = np.int64(0)
+        for f in range(16 if floor >= 0.0 else 0):
+            feature = layout.features[block * 16 + f]
+            if feature >= 0 and allowed[feature]:
+                chosen |= np.int64(1) << f
+        _scan_block(histogram, n_bins, block_kind, total, rules, floor, chosen, gains, ints)
 
 
 @kernel
@@ -362,6 +420,8 @@ def write_cut(histogram, rules, layout, order, out, table):
     column, n_bins, n = out[0] % 16, layout.n_bins[layout.features[out[0]]], 0
     if out[2] >= RISING:
         n = sort_categories(histogram, column, n_bins, rules, order)
+    else:
+        n_bins = out[1] + 1
     fill_table(out[1], out[2], order, n, table)
     out[2] = sum_left(histogram, column, n_bins, table)
 
