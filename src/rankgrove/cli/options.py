@@ -80,6 +80,9 @@ class Reading:
     features: Annotated[
         str | None, _table("NAMES", "Feature columns, with commas between; by default all others.")
     ] = None
+    more_labels: Annotated[
+        str | None, _table("NAMES", "Columns of further labels, for metrics as 'ndcg of clicks'.")
+    ] = None
     index_base: Annotated[str | None, _letor("auto|0|1", "Number of the first feature.")] = None
     absent: Annotated[str | None, _letor("zero|missing", "What an absent feature is.")] = None
     n_features: Annotated[int | None, _letor("N", "Number of features.")] = None
@@ -136,6 +139,8 @@ class Reading:
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:
             options["features"] = self.feature_list
+        if self.more_labels is not None:
+            options["more_labels"] = names_in(self.more_labels)
         if self.index_base is not None and self.index_base.isdecimal():
             options["index_base"] = int(self.index_base)
         return options

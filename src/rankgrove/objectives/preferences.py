@@ -29,6 +29,7 @@ from rankgrove.metrics.forms import PRODUCT
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Floats, Forces, ForcesOfPairs, Leaves, Objective
 from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART
+from rankgrove.objectives.summed import of_one_metric
 
 _CHUNK_QUERIES = 64
 
@@ -154,5 +155,8 @@ def prepare_preferences(
             "deltas, to train from preferences",
             got=objective.name,
         )
+    if isinstance(objective, LambdaMART) and not of_one_metric(parse_metric(objective.metric)):
+        rule = "be a single one, of no further label, to train from preferences"
+        raise refusal("metric", rule, got=str(objective.metric))
     preferences.check(data)
     return PreferenceForces(objective, data, preferences, n_jobs)
