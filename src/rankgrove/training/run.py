@@ -104,8 +104,14 @@ class Run:
         return self
 
     def kept_steps(self) -> int:
-        """How many steps the model keeps: up to the best one if training may stop early."""
-        if self.parameters.early_stopping_rounds is None or not self.validation.watched:
+        """How many steps the model keeps: up to the best one if training may stop early.
+
+        With constraints it is the best one that meets them, always.
+        """
+        is_free = self.validation.constraints is None
+        if is_free and self.parameters.early_stopping_rounds is None:
+            return self.n_steps
+        if not self.validation.watched:
             return self.n_steps
         return self.validation.best
 
@@ -113,6 +119,11 @@ class Run:
     def has_learned(self) -> bool:
         """Whether the model that is kept tells any two documents apart."""
         return self.trainer.has_learned(self.kept_steps())
+
+    @property
+    def problem(self) -> str:
+        """What is to be said of constraints that the model that is kept does not meet, or ""."""
+        return self.validation.problem(self.kept_steps())
 
     def make_model(self, n_steps: int | None = None) -> Any:
         """The model of the first steps; by default of those that are kept."""
