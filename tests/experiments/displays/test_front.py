@@ -15,8 +15,9 @@ QUICK = {"objective": "lambdamart", "n_estimators": 8, "max_leaves": 6}
 @pytest.fixture(scope="module")
 def data():
     made = make_web_search(60, 16)
+    column = made.features[:, 2]
     noise = np.random.default_rng(1).normal(size=made.n_documents)
-    clicks = made.features[:, 2] + noise > np.quantile(made.features[:, 2], 0.8)
+    clicks = np.digitize((column - column.mean()) / column.std() + 2 * noise, [1.5, 3.0, 5.0])
     return Dataset.from_arrays(
         made.features, made.labels, group=made.group, more_labels={"clicks": clicks}
     )

@@ -63,12 +63,9 @@ class FrontDisplay(Display):
             if names is front:
                 marks.append(Line(x, y, "", CANDIDATES[0], (4.0, 3.0), 1.2))
             marks.append(Points(x, y, *look, 4.5, opacity))
-        # In the right half a name stands to the left of its point, where there is room.
-        across = [x for x, _ in self.values.values()]
-        middle = (min(across) + max(across)) / 2
-        for name, (x, y) in self.values.items():
-            anchor, shift = ("end", -8.0) if x > middle else ("start", 8.0)
-            marks.append(Text(x, y, name, anchor=anchor, shift=(shift, 4.0), size=10.0))  # type: ignore[arg-type]
+        # Below its point a name is off the line, which falls to the right.
+        marks += [Text(x, y, name, shift=(0.0, 17.0), size=10.0)
+                  for name, (x, y) in self.values.items()]  # fmt: skip
         axes = (Axis(metric, margin=0.08) for metric in self.metrics)
         label = f"{self.metrics[0]} against {self.metrics[1]} of {len(self.values)} models"
         return Chart([Panel("", *axes, marks, 460, 320)], label)
