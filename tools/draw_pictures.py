@@ -68,7 +68,7 @@ def front() -> Display:
         clicks = np.digitize(signal, np.quantile(signal, [0.7, 0.9]))
         clicked.append(replace(part, more_labels={"clicks": clicks.astype(np.float32)}))
     both = ("ndcg@10", "ndcg@10 of clicks")
-    how = {"objective": "lambdamart", "n_estimators": 60, "max_leaves": 15}
+    how: dict[str, Any] = {"objective": "lambdamart", "n_estimators": 60, "max_leaves": 15}
     weights = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     return rg.plot_front(
         rg.pareto_front(clicked[0], None, *both, weights=weights, **how), clicked[2], both

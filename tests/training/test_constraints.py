@@ -51,6 +51,8 @@ def test_the_bound_holds_on_the_training_data_or_the_run_says_that_it_cannot(see
     met = measured(ranker, data)[1] >= bound
     assert met or (len(told) == 1 and f"{OTHER} >= {bound:g}" in told[0])
     assert not (met and told)
+    # What training for the other metric alone reaches with ease is not given up.
+    assert met or share > 0.9
     assert ranker.model_.notes["constraints"] == ("met on all sets" if met else told[0])
 
 

@@ -110,7 +110,10 @@ class Reading:
 
     def with_ids(self, metrics: Iterable[Metric], *, needed: bool = False) -> Reading:
         """The same, with document ids where a metric breaks ties by them, or if they are needed."""
-        needed = needed or any(metric.ties == "document_id" for metric in metrics)
+        from rankgrove.metrics.sums import parts_of  # noqa: PLC0415 (--help is quick without it)
+
+        parts = [part for metric in metrics for part, _ in parts_of(metric)]
+        needed = needed or any(part.ties == "document_id" for part in parts)
         return replace(self, document_ids=True) if needed else self
 
     @property

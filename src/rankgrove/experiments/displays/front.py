@@ -66,9 +66,9 @@ class FrontDisplay(Display):
         # Below its point a name is off the line, which falls to the right.
         marks += [Text(x, y, name, shift=(0.0, 17.0), size=10.0)
                   for name, (x, y) in self.values.items()]  # fmt: skip
-        axes = (Axis(metric, margin=0.08) for metric in self.metrics)
+        across, up = (Axis(metric, margin=0.08) for metric in self.metrics)
         label = f"{self.metrics[0]} against {self.metrics[1]} of {len(self.values)} models"
-        return Chart([Panel("", *axes, marks, 460, 320)], label)
+        return Chart([Panel("", across, up, marks, 460, 320)], label)
 
 
 def plot_front(
