@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import rankgrove as rg
 from rankgrove import Dataset, Display, Ranker
@@ -57,6 +60,21 @@ def changed_query() -> object:
     return next(change.query for change in changes if change.query in rich)
 
 
+def front() -> Display:
+    """Six weights of NDCG by judgements and by clicks, which depend on one feature."""
+    clicked = []
+    for number, part in enumerate(parts()):
+        signal = part.features[:, 4] + np.random.default_rng(number).normal(size=part.n_documents)
+        clicks = np.digitize(signal, np.quantile(signal, [0.7, 0.9]))
+        clicked.append(replace(part, more_labels={"clicks": clicks.astype(np.float32)}))
+    both = ("ndcg@10", "ndcg@10 of clicks")
+    how: dict[str, Any] = {"objective": "lambdamart", "n_estimators": 60, "max_leaves": 15}
+    weights = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    return rg.plot_front(
+        rg.pareto_front(clicked[0], None, *both, weights=weights, **how), clicked[2], both
+    )
+
+
 def gap() -> Display:
     train, _, test = parts()
     return rg.generalisation_gap({"new": ranker("new")}, train, test).plot("ndcg@10")
@@ -97,6 +115,7 @@ PICTURES: dict[str, Callable[[], Display]] = {
     "change": lambda: comparison().plot(kind="change"),
     "distribution": lambda: comparison().plot(kind="distribution"),
     "slices": lambda: comparison().plot_slices(),
+    "front": front,
     "ranking": lambda: rg.plot_ranking(
         parts()[2], {"old": ranker("old"), "new": ranker("new")}, changed_query()
     ),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         plot_forces,
         plot_labels_by_rank,
     )
+    from rankgrove.experiments.displays.front import pareto_front, plot_front
     from rankgrove.experiments.displays.losses import plot_pair_loss
     from rankgrove.experiments.displays.paper import plot_relative, plot_train_test
     from rankgrove.experiments.displays.rankings import plot_ranking, plot_scores_by_label
@@ -102,11 +103,13 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
     "make_report",
     "make_web_search",
     "model_card",
+    "pareto_front",
     "parse_metric",
     "plot_burges",
     "plot_dependence",
     "plot_force_totals",
     "plot_forces",
+    "plot_front",
     "plot_importance",
     "plot_labels_by_rank",
     "plot_learning_curves",
@@ -148,6 +151,7 @@ _HOMES = {
         "plot_forces",
         "plot_labels_by_rank",
     ),
+    "experiments.displays.front": ("pareto_front", "plot_front"),
     "experiments.displays.losses": ("plot_pair_loss",),
     "experiments.displays.paper": ("plot_relative", "plot_train_test"),
     "experiments.displays.rankings": ("plot_ranking", "plot_scores_by_label"),

@@ -23,7 +23,8 @@ NAN, INF = float("nan"), float("inf")
 
 BAD = {
     "objective": ["lambdamat", "", None, 3],
-    "metric": ["ndgc@10", "", None, 3],
+    "metric": ["ndgc@10", "", None, 3, {"ndcg": 0}],
+    "constraints": [{}, 0.5, {"map": None}],
     "n_estimators": [0, -1, 2.5, "10", None, True],
     "learning_rate": [0, -0.1, NAN, INF, "0.1", None, True],
     "grower": ["leafwis", "", None, 3],

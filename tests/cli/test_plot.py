@@ -17,6 +17,7 @@ from rankgrove.cli.plot_kinds import DRAWN
 MODEL, TEST, TRAIN = "model.safetensors", "test.txt", "train.txt"
 CALLS = {
     "learning-curves": [MODEL, "again=model.safetensors"],
+    "front": ["column:3", MODEL, TEST, "-m", "ndcg@5, mrr(relevant>=2)"],
     "shrinkage": [TRAIN, "vali.txt", "--rates", "1,0.1", "--trees", "2", "-m", "map"],
     "scatter": ["column:3", MODEL, TEST, "--baseline", "3"],
     "change": ["column:3", MODEL, TEST],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +34,7 @@ from rankgrove.data.preferences import Preferences
 from rankgrove.errors import ParameterError
 from rankgrove.objectives.base import Forces, Objective
 from rankgrove.objectives.preferences import prepare_preferences
+from rankgrove.objectives.summed import SummedForces, by_metric
 from rankgrove.trees.ensemble import Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
@@ -116,7 +117,7 @@ class Boosting:
         # Whether trees at the same scores may differ.
         self._draws = (
             min(p.subsample, p.colsample) < 1 or max(self.plan.bootstrap, self.plan.split_noise) > 0
-            or p.temperature is not None or objective.is_random
+            or p.temperature is not None or objective.is_random or bool(p.bounds)
         )  # fmt: skip
         self._is_still = False
         trees = [] if earlier is None else earlier.trees()
@@ -130,9 +131,19 @@ class Boosting:
         self._grown: Tree | None = None
 
     def _prepare_forces(self, objective: Objective) -> Forces:
-        if self.preferences is None:
-            return objective.prepare(self.train, self.n_jobs, self.parameters.random_state)
-        return prepare_preferences(objective, self.train, self.preferences, self.n_jobs)
+        if self.preferences is not None:
+            return prepare_preferences(objective, self.train, self.preferences, self.n_jobs)
+        how = (self.train, self.n_jobs, self.parameters.random_state)
+        bounds = self.parameters.bounds
+        if not bounds:
+            return objective.prepare(*how)
+        several = [objective, *(by_metric(objective, metric) for metric in bounds)]
+        return SummedForces([each.prepare(*how) for each in several], [1.0, *[0.0] * len(bounds)])
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Have the next tree count the objective, and each constrained metric, by these weights."""
+        if isinstance(self._forces, SummedForces):
+            self._forces.weights = list(weights)
 
     @property
     def n_steps(self) -> int:

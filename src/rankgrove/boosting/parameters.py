@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
+from rankgrove.boosting.bounds import Bounds, bounds_of, check_constraints, parse_constraints
 from rankgrove.boosting.number_of_trees import default_n_estimators
 from rankgrove.errors import check_names, parameter, refusal, unknown_name, whole_number
 from rankgrove.metrics.base import Metric
-from rankgrove.metrics.spec import parse_metric, split_arguments
+from rankgrove.metrics.spec import MetricLike, metric_list, parse_metric, split_arguments
+from rankgrove.metrics.sums import parts_of
 from rankgrove.objectives.base import Objective
 from rankgrove.objectives.function import ForceFunction
 from rankgrove.objectives.pairwise import Pairwise
@@ -48,9 +50,6 @@ _WATCHED = "ndcg@10"
 OPTIMISED, TREES, DRAWN = "What is optimised", "Trees", "Sampling and noise"
 FEATURES, WATCHED, OF_SOME = "Features", "Validation", "Of some objectives"
 
-# A metric: its name, itself, or a function of the labels in rank order.
-MetricLike = str | Metric | Callable[..., float]
-
 # What belongs to one objective or another and is handed on to it.
 OF_OBJECTIVE = union_of(OBJECTIVES, OF_SOME)
 
@@ -60,11 +59,18 @@ def _check_metrics(_: str, value: Any) -> None:
 
 
 def _metrics(chosen: Any) -> list[Metric]:
-    alone = isinstance(chosen, (str, Metric)) or callable(chosen)
-    several = [chosen] if alone or not isinstance(chosen, Iterable) else list(chosen)
+    several = metric_list(chosen)
     if not several:
         raise refusal("eval_metric", "name at least one metric", got="none")
     return [parse_metric(metric) for metric in several]
+
+
+def _check_bounds(value: Any) -> None:
+    bounds_of(value)
+
+
+def _check_metric(_: str, value: Any) -> None:
+    parse_metric(value)
 
 
 def _check_objective(name: str, value: Any) -> None:
@@ -106,8 +112,10 @@ class TrainingParameters(ABC):
         AUTO,
         "What the objective optimises, where it has a choice; validation watches it, too.",
         "It may be a function of the labels in rank order, plain or compiled by Numba, which is "
-        "slower; a model file keeps its name only.",
-        panel=OPTIMISED, metavar="METRIC", check=_check_metrics,
+        "slower; a model file keeps its name only. Several are a weighted sum, "
+        "`{\"ndcg@10\": 1, \"map\": 0.3}` or `ndcg@10 + 0.3*map`, and `ndcg@10 of clicks` goes by "
+        "a further label: docs/objectives.md.",
+        panel=OPTIMISED, metavar="METRIC", check=_check_metric,
         auto=f"the objective's own, while validation watches {_WATCHED}",
     )  # fmt: skip
     learning_rate: float = option(
@@ -186,9 +194,17 @@ class TrainingParameters(ABC):
         return objective
 
     def metrics(self) -> list[Metric]:
-        """What validation sets are measured by; the first decides."""
-        chosen = self.metric if self.eval_metric is None else self.eval_metric
-        return _metrics(_WATCHED if is_auto(chosen) else chosen)
+        """What validation sets are measured by; the first decides.
+
+        Unless told, of a sum of metrics its parts stand beside it.
+
+        >>> [str(metric) for metric in Parameters(metric={"ndcg@10": 1, "map": 0.3}).metrics()]
+        ['ndcg@10 + 0.3*map', 'ndcg@10', 'map']
+        """
+        if self.eval_metric is not None:
+            return _metrics(self.eval_metric)
+        watched = parse_metric(_WATCHED if is_auto(self.metric) else self.metric)
+        return list(dict.fromkeys([watched, *(metric for metric, _ in parts_of(watched))]))
 
     def as_json(self) -> dict[str, Any]:
         """The parameters as JSON values, for a file.
@@ -197,6 +213,17 @@ class TrainingParameters(ABC):
         name, and a mapping of features to signs becomes pairs, as features may be numbers.
         """
         values = {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
+        for name in ("metric", "eval_metric"):
+            given = getattr(self, name)
+            if isinstance(given, Mapping):
+                values[name] = str(parse_metric(given))
+            elif isinstance(values[name], list):
+                shown = (str(parse_metric(e)) if isinstance(e, Mapping) else e for e in given)
+                values[name] = [_as_json(entry) for entry in shown]
+        if isinstance(constraints := getattr(self, "constraints", None), Mapping):
+            values["constraints"] = [
+                [str(parse_metric(metric)), plain(bound)] for metric, bound in constraints.items()
+            ]
         if not isinstance(self.objective, str):
             values["objective"] = make_objective(self.objective).as_json()
         return values
@@ -211,7 +238,7 @@ class TrainingParameters(ABC):
         """
         known = {name: values[name] for name in options_of(cls) if name in values}
         for name in ("metric", "eval_metric"):
-            if isinstance(known.get(name), str) and known[name].startswith("custom("):
+            if isinstance(known.get(name), str) and "custom(" in known[name]:
                 # A function of the user's own is not in the file.
                 del known[name]
         if isinstance(known.get("objective"), Mapping):
@@ -219,6 +246,8 @@ class TrainingParameters(ABC):
         monotone = known.get("monotone")
         if isinstance(monotone, list) and any(isinstance(entry, list) for entry in monotone):
             known["monotone"] = dict(monotone)
+        if isinstance(known.get("constraints"), list):
+            known["constraints"] = dict(known["constraints"])
         return cls(**known)
 
 
@@ -297,6 +326,14 @@ class Parameters(TrainingParameters):
         "f(scores, labels, offsets, weights, forces, curvatures): see `FunctionObjective`.",
         check=_check_objective,
         auto="yetirank, or yetiloss with a `metric`, or lambdamart with preferences",
+    )  # fmt: skip
+    constraints: Mapping[Any, float] | None = option(
+        None,
+        "Values that other metrics must not fall below, on training and validation data.",
+        "As `{\"map\": 0.45}`: the `metric` is maximised while these hold. The model that is kept "
+        "is the best that meets them; a warning says so if none does. See docs/objectives.md.",
+        panel=OPTIMISED, metavar="METRIC>=N,...", check=lambda _, value: _check_bounds(value),
+        parse=parse_constraints,
     )  # fmt: skip
     n_estimators: int | Auto = option(
         AUTO, "Trees, at most.", "See docs/number-of-trees.md.", panel=TREES, least=1,
@@ -436,6 +473,7 @@ class Parameters(TrainingParameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         objective = self.make_objective()
+        check_constraints(self.constraints, objective)
         if self.grower == "oblivious":
             depth = f"{parameter('max_depth')} of oblivious trees"
             whole_number(depth, self.max_depth, 1, _DEEPEST, none=True)
@@ -450,6 +488,14 @@ class Parameters(TrainingParameters):
         if self.learning_rate * self.shrink_rate >= 1:
             rule = f"be below 1 / {parameter('learning_rate')}, {1 / self.learning_rate:g}"
             raise refusal("shrink_rate", rule, self.shrink_rate)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What metrics must not fall below."""
+        return bounds_of(self.constraints)
+
+    def metrics(self) -> list[Metric]:
+        return list(dict.fromkeys([*super().metrics(), *self.bounds]))
 
     def _make_objective(self) -> Objective:
         if not isinstance(self.objective, str):

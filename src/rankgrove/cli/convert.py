@@ -93,4 +93,5 @@ def _role_options(data: Dataset) -> list[str]:
         "--base-score base_score": data.base_scores,
         "--document-ids": data.document_ids,
     }
-    return [option for option, part in parts.items() if part is not None]
+    options = [option for option, part in parts.items() if part is not None]
+    return options + ([f"--more-labels {','.join(data.more_labels)}"] if data.more_labels else [])

@@ -33,6 +33,7 @@ def metrics(
     """List the metrics and their policies, or show all of one.
 
     Write them as: ndcg@10   map@100(ties=expected, relevant>=2)   err(r/4)
+    ndcg@10 + 0.3*map   ndcg@10 of clicks
     """
     from rankgrove.metrics.spec import METRICS, PRESETS
 
@@ -102,6 +103,7 @@ def _show_all(metrics: list[type[Metric]]) -> None:
     show(table, "", *_policy_tables(), "", presets, "")
     show(
         "Write them as: ndcg@10   map@100(ties=expected, relevant>=2)   err(r/4)",
+        "A weighted sum: ndcg@10 + 0.3*map   By a further label: ndcg@10 of clicks",
         "See all of one, and what a preset makes of it: rankgrove metrics ndcg",
     )
 

@@ -80,6 +80,9 @@ class Reading:
     features: Annotated[
         str | None, _table("NAMES", "Feature columns, with commas between; by default all others.")
     ] = None
+    more_labels: Annotated[
+        str | None, _table("NAMES", "Columns of further labels, for metrics as 'ndcg of clicks'.")
+    ] = None
     index_base: Annotated[str | None, _letor("auto|0|1", "Number of the first feature.")] = None
     absent: Annotated[str | None, _letor("zero|missing", "What an absent feature is.")] = None
     n_features: Annotated[int | None, _letor("N", "Number of features.")] = None
@@ -107,7 +110,10 @@ class Reading:
 
     def with_ids(self, metrics: Iterable[Metric], *, needed: bool = False) -> Reading:
         """The same, with document ids where a metric breaks ties by them, or if they are needed."""
-        needed = needed or any(metric.ties == "document_id" for metric in metrics)
+        from rankgrove.metrics.sums import parts_of  # noqa: PLC0415 (--help is quick without it)
+
+        parts = [part for metric in metrics for part, _ in parts_of(metric)]
+        needed = needed or any(part.ties == "document_id" for part in parts)
         return replace(self, document_ids=True) if needed else self
 
     @property
@@ -136,6 +142,8 @@ class Reading:
         options = {name: value for name, value in asdict(self).items() if value is not None}
         if self.features is not None:
             options["features"] = self.feature_list
+        if self.more_labels is not None:
+            options["more_labels"] = names_in(self.more_labels)
         if self.index_base is not None and self.index_base.isdecimal():
             options["index_base"] = int(self.index_base)
         return options

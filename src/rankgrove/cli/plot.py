@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "change": ("[NAME=]CANDIDATE... DATA", ("metric", "baseline")),
     "distribution": ("[NAME=]CANDIDATE... DATA", ("metric", "baseline")),
     "slices": ("[NAME=]CANDIDATE... DATA", ("metric", "baseline", "slices")),
+    "front": ("[NAME=]CANDIDATE... DATA", ("metric",)),
     "ranking": ("[NAME=]CANDIDATE... DATA", ("metric", "query", "top")),
     "scores-by-label": ("CANDIDATE DATA", ()),
     "importance": ("MODEL [DATA]", ("metric", "top")),
@@ -38,7 +39,8 @@ class Choices:
 
     metric: Annotated[
         str | None,
-        option("NAME", "What is measured; by default ndcg@10, or what a model has measured.",
+        option("NAME", "What is measured; by default ndcg@10, or what a model has measured; for "
+               "front two with a comma between, ndcg@10,map by default.",
                "--metric", "-m"),
     ] = None  # fmt: skip
     baseline: Annotated[

@@ -81,6 +81,15 @@ def _slices(files: Files, choices: Choices, scoring: ScoreFiles, reading: Readin
     return display
 
 
+def _front(files: Files, choices: Choices, scoring: ScoreFiles, reading: Reading) -> Display:
+    from rankgrove.experiments.displays.front import plot_front
+    from rankgrove.metrics.spec import split_arguments
+
+    inputs = _inputs(files, reading, scoring)
+    metrics = split_arguments(choices.metric or f"{_METRIC},map")
+    return plot_front(inputs.scores(scoring), inputs.data, metrics)
+
+
 def _ranking(files: Files, choices: Choices, scoring: ScoreFiles, reading: Reading) -> Display:
     from rankgrove.experiments.displays.rankings import plot_ranking
 
@@ -182,6 +191,7 @@ DRAWN: dict[str, Callable[[Files, Choices, ScoreFiles, Reading], Display]] = {
     "change": _comparison("change"),
     "distribution": _comparison("distribution"),
     "slices": _slices,
+    "front": _front,
     "ranking": _ranking,
     "scores-by-label": _scores_by_label,
     "importance": _importance,

@@ -250,6 +250,8 @@ def _run(
     run.run(called, verbose=True)
     if run.interrupted and run.n_steps == 0:
         raise KeyboardInterrupt
+    if run.problem:
+        warn(run.problem)
     return Outcome(run, run.make_model(), n_before, time.perf_counter() - start)
 
 

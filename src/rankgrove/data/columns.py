@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove.data.dataset import Dataset, arranged
-from rankgrove.data.documents import feature_numbers
+from rankgrove.data.documents import check_label_name, feature_numbers
 from rankgrove.data.levels import CodedColumn, code_column, is_categorical_type
 from rankgrove.data.queries import SplitQueries, as_ids, make_queries
-from rankgrove.errors import DataError, ParameterError, parameter, refuse_repeats, unknown_name
+from rankgrove.errors import (
+    DataError,
+    ParameterError,
+    parameter,
+    refusal,
+    refuse_repeats,
+    unknown_name,
+)
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -39,16 +46,25 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column plays which role, which are features, and which of these are categories."""
+    """Which column plays which role, which are features, and which of these are categories.
+
+    `more_labels` are columns of further labels.
+    """
 
     roles: dict[str, str]
     features: list[str]
     categorical: frozenset[str] = frozenset()
+    more_labels: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """Each column once, roles first."""
-        return list(dict.fromkeys([*self.roles.values(), *self.features]))
+        return list(dict.fromkeys([*self.role_names, *self.features]))
+
+    @property
+    def role_names(self) -> list[str]:
+        """The columns that are not features."""
+        return [*self.roles.values(), *self.more_labels]
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,8 @@ class ColumnOptions:
     """What `from_frame` and `read_table` are told about the columns.
 
     `names` are those of the columns that play the `ROLES`, None where none plays it. `categorical`
-    are features by name or number, or a mapping with the levels of each.
+    are features by name or number, or a mapping with the levels of each. `more_labels` are columns
+    of further labels.
     """
 
     names: tuple[str | None, ...]
@@ -64,27 +81,45 @@ class ColumnOptions:
     features: Sequence[str] | None
     split_queries: SplitQueries
     categorical: Collection[Any] | None = None
+    more_labels: Sequence[str] | None = None
 
     def choose(self, names: Sequence[str]) -> Columns:
         """The columns these options mean, out of those there are."""
         refuse_repeats("column names", names, "Rename or drop one.")
         roles = self._roles(names)
+        more_labels = self._more_labels(roles)
         features = self.features
         if isinstance(features, str):
             raise ParameterError(f"features must be a list of names. Got {features!r}.")
         if features is None:
-            taken = set(roles.values())
+            taken = {*roles.values(), *more_labels}
             features = [n for n in names if n not in taken and not _PANDAS_INDEX.fullmatch(n)]
-        for role, name in [*roles.items(), *(("feature", name) for name in features)]:
+        labelled = [("more_labels", name) for name in more_labels]
+        for role, name in [*roles.items(), *labelled, *(("feature", name) for name in features)]:
             if name not in names:
                 raise DataError(str(unknown_name(f"the {role} column", name, names)))
-        for role in ("label", "qid"):
-            if roles.get(role) in features:
+        barred = [(role, roles[role]) for role in ("label", "qid") if role in roles]
+        for role, name in [*barred, *labelled]:
+            if name in features:
                 raise DataError(
-                    f"features must not hold the {role} column. Got {roles[role]!r} among them."
+                    f"features must not hold the {role} column. Got {name!r} among them."
                 )
-        chosen = feature_numbers("categorical", self.categorical or (), features)
-        return Columns(roles, list(features), frozenset(features[number] for number in chosen))
+        chosen = frozenset(
+            features[n] for n in feature_numbers("categorical", self.categorical or (), features)
+        )
+        return Columns(roles, list(features), chosen, more_labels)
+
+    def _more_labels(self, roles: Mapping[str, str]) -> tuple[str, ...]:
+        """The columns of further labels, which play no other role."""
+        if isinstance(self.more_labels, str):
+            raise refusal("more_labels", "be a list of columns", self.more_labels)
+        refuse_repeats(f"columns of {parameter('more_labels')}", self.more_labels or ())
+        for name in self.more_labels or ():
+            check_label_name(name)
+            if name in roles.values():
+                rule = "name columns that play no other role"
+                raise refusal("more_labels", rule, name, advice="leave it out")
+        return tuple(self.more_labels or ())
 
     @property
     def advice(self) -> str | None:
@@ -142,7 +177,10 @@ def build_dataset(
         return role_ids(column, role) if role in ID_ROLES else role_floats(column, role)
 
     queries = make_queries(len(roles), values("qid"), options.group, options.split_queries)
-    fields = {f"{role}s": values(role) for role in ROLES if role != "qid"}
+    fields: dict[str, Any] = {f"{role}s": values(role) for role in ROLES if role != "qid"}
+    fields["more_labels"] = {
+        name: role_floats(roles[name], "label") for name in columns.more_labels
+    }
     # The roles are checked before the long work, as a Dataset that has no features yet.
     bare = np.empty((len(roles), 0), dtype=np.float32)
     data = Dataset(
@@ -171,10 +209,10 @@ def role_arrays(data: Dataset, *names: str | None) -> dict[str, NDArray[Any]]:
     written = {name: array for name, array in pairs if name and array is not None}
     refuse_repeats(
         "column names",
-        [*written, *data.feature_names],
+        [*written, *data.more_labels, *data.feature_names],
         f"Pass another name for one of {', '.join(ROLES)}.",
     )
-    return written
+    return written | data.more_labels
 
 
 def plain_ids(values: NDArray[Any], place: str) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,8 @@ class Dataset(Documents):
     levels
         For each feature, by its number, that is of categories other than numbers: these, in rising
         order. Its value k stands for level k.
+    more_labels
+        Further labels by name, each as `labels`: what metrics such as "ndcg@10 of clicks" go by.
     """
 
     features: Features
@@ -78,6 +80,7 @@ class Dataset(Documents):
     document_weights: NDArray[np.float64] | None = None
     shard: Shard = None  # type: ignore[assignment]
     levels: dict[int, Levels] = field(default_factory=dict)
+    more_labels: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.features.ndim != 2:
@@ -104,6 +107,7 @@ class Dataset(Documents):
         document_ids: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         document_weights: ArrayLike | None = None,
+        more_labels: Mapping[str, ArrayLike] | None = None,
     ) -> Dataset:
         """A Dataset from NumPy arrays, lists or a scipy.sparse matrix.
 
@@ -123,7 +127,7 @@ class Dataset(Documents):
             What an absent entry of a sparse matrix means: 0.0, or nan for missing.
         weights
             One per query. One per row is accepted too if it is the same within each query.
-        base_scores, document_ids, feature_names, document_weights
+        base_scores, document_ids, feature_names, document_weights, more_labels
             See the class.
 
         Examples
@@ -136,7 +140,7 @@ class Dataset(Documents):
         queries = make_queries(len(matrix), qid, group, split_queries)
         rows = arranged(
             queries, labels=labels, weights=weights, base_scores=base_scores,
-            document_ids=document_ids, document_weights=document_weights,
+            document_ids=document_ids, document_weights=document_weights, more_labels=more_labels,
         )  # fmt: skip
         return cls(
             features=matrix if queries.order is None else matrix[queries.order],
@@ -279,9 +283,14 @@ def arranged(queries: Queries, **given: Any) -> dict[str, Any]:
 
     Of another length it is left as it is, for a Dataset to refuse.
     """
-    fields = {}
+    fields: dict[str, Any] = {}
     for name, values in given.items():
         if values is None and name != "labels":
+            continue
+        if name == "more_labels":
+            fields[name] = {
+                each: arranged(queries, labels=labels)["labels"] for each, labels in values.items()
+            }
             continue
         if name == "document_ids":
             array = as_ids(values, name).copy()

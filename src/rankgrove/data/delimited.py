@@ -127,6 +127,7 @@ def read_delimited(file: DelimitedFile, options: ColumnOptions) -> tuple[Any, Co
     types = dict.fromkeys(columns.features, pa.float32())
     for role, name in columns.roles.items():
         types[name] = pa.float32() if role == "label" else pa.float64()
+    types |= dict.fromkeys(columns.more_labels, pa.float32())
     types |= dict.fromkeys(texts, pa.string())
     try:
         table = file.read(columns.names, types, line_breaks=False)

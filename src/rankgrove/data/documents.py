@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ class Documents(ABC):
     document_weights: NDArray[np.float64] | None
     shard: Shard
     levels: dict[int, Levels]
+    more_labels: dict[str, NDArray[np.float32]]
 
     @abstractmethod
     def features_checksum(self, n_jobs: int | None = None) -> int:
@@ -69,6 +71,9 @@ class Documents(ABC):
             raise DataError(f"levels must be of one of {n_features} features. Got {strays[0]}.")
         for name in BY_DOCUMENT:
             _check_length(name, getattr(self, name), n_rows, "document")
+        for name, values in self.more_labels.items():
+            check_label_name(name)
+            _check_length(f"labels {name!r}", values, n_rows, "document")
         n_queries = len(self.offsets) - 1
         if getattr(self, "shard", None) is None:
             object.__setattr__(self, "shard", Shard.whole(self.offsets))
@@ -82,6 +87,8 @@ class Documents(ABC):
                 f"Got {self.offsets[0]} to {self.offsets[-1]}."
             )
         _check_finite("label", self.labels, self)
+        for name, values in self.more_labels.items():
+            _check_finite(f"label of {name!r}", values, self)
         _check_finite("base score", self.base_scores, self)
         _check_weights("query", self.weights, self.shard)
         _check_weights("document", self.document_weights, self.shard)
@@ -96,7 +103,7 @@ class Documents(ABC):
 
     def _arrays(self) -> list[NDArray[Any]]:
         names = ("offsets", "query_ids", "weights", *BY_DOCUMENT)
-        arrays = [getattr(self, name) for name in names]
+        arrays = [*(getattr(self, name) for name in names), *self.more_labels.values()]
         return [array for array in arrays if array is not None]
 
     @property
@@ -141,6 +148,18 @@ class Documents(ABC):
         """
         by_document = np.repeat(self.query_weights, self.group)
         return by_document if self.document_weights is None else by_document * self.document_weights
+
+    def with_label(self, name: str) -> Self:
+        """The same documents, judged by a further label in place of their own.
+
+        >>> from rankgrove import Dataset
+        >>> data = Dataset.from_arrays([[0.0]] * 2, [1, 0], group=[2], more_labels={"age": [3, 5]})
+        >>> data.with_label("age").labels.tolist()
+        [3.0, 5.0]
+        """
+        any_data: Any = self
+        found: Self = replace(any_data, labels=labels_of(self.more_labels, name))
+        return found
 
     def query_of(self, row: int) -> int:
         """The number of the query that a row belongs to."""
@@ -189,6 +208,7 @@ class Documents(ABC):
             query_ids=self.query_ids[chosen],
             weights=None if self.weights is None else self.weights[chosen],
             shard=Shard.whole(offsets),
+            more_labels={name: values[rows] for name, values in self.more_labels.items()},
             **{name: values[rows] for name, values in by_document.items() if values is not None},
         )
 
@@ -234,6 +254,26 @@ class Documents(ABC):
             test = np.zeros(self.n_queries, dtype=bool)
             test[held_out] = True
             yield self.take_queries(~test), self.take_queries(test)
+
+
+def check_label_name(name: Any) -> None:
+    """Refuse the name of a further label that could not stand in the name of a metric."""
+    if not isinstance(name, str) or not name or name != name.strip() or set(name) & set("+,()"):
+        raise DataError(
+            f"a name in more_labels must be a text without commas, plus signs, brackets and blanks "
+            f"at its ends, so that metrics can name it. Got {name!r}: rename it."
+        )
+
+
+def labels_of(more_labels: Mapping[str, Any], name: str) -> Any:
+    """The further labels of a name, which data must have."""
+    if name in more_labels:
+        return more_labels[name]
+    known = f"{', '.join(more_labels)} only" if more_labels else "none besides their own"
+    raise DataError(
+        f"the data must have labels {name!r} for a metric of them. Got {known}: name their column "
+        f"in {parameter('more_labels')}."
+    )
 
 
 def default_feature_names(n_features: int) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _TABLES: dict[str, FileFormat] = {".csv": "csv", ".tsv": "tsv", ".parquet": "par
 
 # What only one kind of reader takes. A table's document ids are a column with a name.
 _LETOR_OPTIONS: tuple[str, ...] = ("index_base", "absent", "n_features", "feature_names")
-_TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header")
+_TABLE_OPTIONS = ("label", "qid", "document_id", "features", "header", "more_labels")
 
 # What a table has in columns and LETOR text in files beside it; `read_letor` has an s after each.
 BESIDE = ("weight", "base_score", "document_weight")
@@ -94,6 +94,9 @@ def losses(data: Dataset, path: StrPath) -> list[str]:
         for field, noun in _NOT_IN_LETOR.items()
         if getattr(data, field) is not None
     ]
+    if data.more_labels:
+        names = ", ".join(data.more_labels)
+        lost.append(f"LETOR has one label: the others ({names}) are not written.")
     if data.feature_names != default_feature_names(data.n_features):
         names = ", ".join(data.feature_names[:3]) + (", ..." if data.n_features > 3 else "")
         lost.append(f"LETOR has no place for feature names ({names}): they come back as f1, ...")

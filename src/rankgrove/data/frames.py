@@ -60,6 +60,7 @@ def from_frame(
     features: Sequence[str] | None = None,
     categorical: Collection[Any] | None = None,
     split_queries: SplitQueries = "error",
+    more_labels: Sequence[str] | None = None,
 ) -> Dataset:
     """A Dataset from a data frame with a row per document.
 
@@ -82,6 +83,8 @@ def from_frame(
         Categorical, Enum or an Arrow dictionary are categories by their type.
     split_queries
         What to do when a query's rows are not contiguous: "error" or "group".
+    more_labels
+        Columns of further labels, for metrics of these, as "ndcg@10 of clicks".
 
     Notes
     -----
@@ -104,7 +107,7 @@ def from_frame(
 
     table = as_narwhals(frame)
     names = (label, qid, weight, base_score, document_id, document_weight)
-    options = ColumnOptions(names, group, features, split_queries, categorical)
+    options = ColumnOptions(names, group, features, split_queries, categorical, more_labels)
     columns = options.choose(table.collect_schema().names())
     if isinstance(table, nw.LazyFrame):
         table = table.select(columns.names).collect()
@@ -125,8 +128,8 @@ def to_frame(
     """A data frame with a row per document; `from_frame` brings back the same Dataset, bit for bit.
 
     Columns: label, qid, then weight, base_score, document_id and document_weight where the Dataset
-    has them and the name is not None, then the features, those of categories as pandas or polars
-    Categorical or as an Arrow dictionary. A query's weight stands in each row.
+    has them and the name is not None, then further labels, then the features, those of categories
+    as pandas or polars Categorical or as an Arrow dictionary. A query's weight stands in each row.
 
     >>> data = Dataset.from_arrays([[7.5], [2.0]], [1, 0], group=[2])
     >>> to_frame(data, "polars").columns
@@ -206,6 +209,7 @@ def read_table(
     features: Sequence[str] | None = None,
     categorical: Collection[Any] | None = None,
     split_queries: SplitQueries = "error",
+    more_labels: Sequence[str] | None = None,
 ) -> Dataset:
     """A Dataset from a CSV, TSV or Parquet file with a row per document.
 
@@ -220,7 +224,7 @@ def read_table(
         "0", "1", ... from the left, as in `label="0", qid="1"`.
     label, qid, group, weight, base_score, document_id, document_weight, features, categorical
         As for `from_frame`.
-    split_queries
+    split_queries, more_labels
         As for `from_frame`.
 
     Notes
@@ -235,7 +239,7 @@ def read_table(
     file = Path(path)
     kind, compression = _format_of(file, format)
     names = (label, qid, weight, base_score, document_id, document_weight)
-    options = ColumnOptions(names, group, features, split_queries, categorical)
+    options = ColumnOptions(names, group, features, split_queries, categorical, more_labels)
     with naming_file(file, kind, pa):
         if not file.is_file():
             what = "a directory" if file.is_dir() else "no file there"
@@ -386,7 +390,7 @@ def _read_parquet(path: Path, pa: Any, options: ColumnOptions) -> Dataset:
         features = columns.features
         empty = nw.from_native(file.schema_arrow.empty_table())
         names = columns_to_code(empty, features, columns.categorical, options.advice)
-        roles = nw.from_native(file.read(columns=list(columns.roles.values())))
+        roles = nw.from_native(file.read(columns=columns.role_names))
         # One at a time: a column of strings takes far more memory than its numbers.
         coded = {n: code_column(nw.from_native(file.read(columns=[n]))[n]) for n in names}
         step = min(READ_ROWS, block_rows(len(features)))

@@ -27,7 +27,7 @@ from rankgrove.data.frames import PARQUET, READ_ROWS, SEPARATORS, import_pyarrow
 from rankgrove.data.levels import Levels, code_column, join_levels, numbers_by
 from rankgrove.data.places import Place
 from rankgrove.data.streams import format_and_compression
-from rankgrove.errors import DataError
+from rankgrove.errors import DataError, parameter
 
 _DEFAULTS = {"label": "label", "qid": "qid"}
 
@@ -47,6 +47,11 @@ class TableSource:
             raise DataError(
                 "tables must have a column of query ids to be read in blocks. Got the sizes of "
                 "queries: add a column qid."
+            )
+        if options.get("more_labels") is not None:
+            raise DataError(
+                f"{parameter('more_labels')} must be used with one table, read at once. Got it for "
+                f"data that are read in blocks: leave it out."
             )
         self._options = ColumnOptions(
             names, None, options.get("features"), "error", options.get("categorical")

@@ -60,6 +60,9 @@ class Following:
             dumps, objective=parameters.objective, metric=parameters.metric,
             base_model=self._base_model,
         )  # fmt: skip
+        if parameters.constraints is not None:
+            raise refusal("constraints", "be left out on workers", parameters.constraints,
+                          advice="train on one machine")  # fmt: skip
         if parameters.early_stopping_rounds is not None and not valid:
             raise refusal(
                 "early_stopping_rounds", "have a validation set to watch", got="none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -232,6 +233,8 @@ class RankingEstimator(Estimator):
             raise KeyboardInterrupt
         if not run.has_learned:
             self._warn(run)
+        if run.problem:
+            warnings.warn(run.problem, stacklevel=2)
         return self
 
     def predict(self, X: Any, *, base_scores: Any = None) -> Any:

@@ -24,7 +24,7 @@ _OF_REGRESSOR = {"n_estimators": 100, "l2": 5.0, "bootstrap": 0.0, "split_noise"
 _OF_CLASSIFIER = {**_OF_REGRESSOR, "l2": 1.0, "sigma": 1.0, "balanced": False}
 
 # What single documents have no use for.
-_OF_RANKING = {"objective", "eval_metric", *OF_OBJECTIVE}
+_OF_RANKING = {"objective", "eval_metric", "constraints", *OF_OBJECTIVE}
 
 
 def _takes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankgrove._jit import as_input, chunk_queries, run_queries
-from rankgrove.data.documents import Documents
+from rankgrove.data.documents import Documents, labels_of
 from rankgrove.data.queries import offsets_of
 from rankgrove.errors import DataError, ParameterError, parameter, unknown_name
 from rankgrove.metrics.forms import PAIRS, Form, fill_deltas
@@ -54,7 +54,8 @@ class Rankings:
     """Labels and scores of many queries, ranked once for all the metrics that ask.
 
     The scores are checked here, at the door: one per document, none NaN. With `order`, labels,
-    scores and document ids are first put into that order of rows.
+    scores and document ids are first put into that order of rows. `more_labels` are further labels
+    by name, for metrics of these.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Rankings:
         order: NDArray[np.int64] | None = None,
         document_ids: NDArray[Any] | None = None,
         document_weights: Floats | None = None,
+        more_labels: Mapping[str, ArrayLike] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.labels = as_input(labels, np.float32)
@@ -80,19 +82,35 @@ class Rankings:
         # A worker may have no query.
         self.longest = int(np.diff(self.offsets).max(initial=1))
         self._document_ids, self.document_weights = document_ids, document_weights
+        self._more_labels, self._order = more_labels or {}, order
         self._n_jobs = n_jobs
         self._bounds = chunk_queries(self.offsets, _CHUNK_DOCUMENTS).tolist()
         self._planned: dict[str, int] = {}
         self._ranked: dict[tuple[str, int], Ranked] = {}
         self._of_labels: dict[Hashable, Any] = {}
+        self._by_label: dict[str, Rankings] = {}
 
     def with_scores(self, scores: ArrayLike) -> Rankings:
         """The same labels under other scores: what labels alone decide is not found again."""
         other = copy(self)
         other.scores = _as_scores(scores, len(self.labels))
         other._ranked = {}
+        other._by_label = {name: r.with_scores(other.scores) for name, r in self._by_label.items()}
         other.__dict__.pop("groups", None)
         return other
+
+    def of_label(self, name: str) -> Rankings:
+        """The same documents and scores under a further label; made when it is first asked for."""
+        if name not in self._by_label:
+            labels = as_input(labels_of(self._more_labels, name), np.float32)
+            other = copy(self)
+            other.labels = (
+                labels if self._order is None else as_input(labels[self._order], np.float32)
+            )
+            other._planned, other._ranked, other._of_labels, other._by_label = {}, {}, {}, {}
+            other.__dict__.pop("groups", None)
+            self._by_label[name] = other
+        return self._by_label[name]
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What labels and document ids alone decide: made when it is first asked for."""
@@ -106,7 +124,7 @@ class Rankings:
         """The documents of a data set, ranked by these scores."""
         return cls(
             data.labels, scores, data.offsets, document_ids=data.document_ids,
-            document_weights=data.document_weights, n_jobs=n_jobs,
+            document_weights=data.document_weights, more_labels=data.more_labels, n_jobs=n_jobs,
         )  # fmt: skip
 
     @classmethod

@@ -18,7 +18,7 @@ from rankgrove.data.queries import SplitQueries, make_queries
 from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError
 from rankgrove.metrics.base import Floats, Metric, Rankings
-from rankgrove.metrics.spec import parse_metrics
+from rankgrove.metrics.spec import MetricLike, parse_metrics
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err")
 def evaluate(
     data: Documents | ArrayLike,
     scores: ArrayLike,
-    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: MetricLike | Sequence[MetricLike] = DEFAULT_METRICS,
     *,
     qid: ArrayLike | None = None,
     group: ArrayLike | None = None,
@@ -135,6 +135,7 @@ def evaluate(
     weights: ArrayLike | None = None,
     document_ids: ArrayLike | None = None,
     document_weights: ArrayLike | None = None,
+    more_labels: Mapping[str, ArrayLike] | None = None,
     preset: str | None = None,
     n_jobs: int | None = None,
 ) -> Evaluation:
@@ -158,6 +159,8 @@ def evaluate(
         One per document; the Dataset's own by default. `pair_accuracy` counts a pair by the product
         of the two; every other metric is one of positions, where they have no meaning, and refuses
         them.
+    more_labels
+        Further labels by name, for metrics as "ndcg@10 of clicks"; the Dataset's own by default.
     preset
         Whose policies apply where a name does not say: see `parse_metric`.
     n_jobs
@@ -180,6 +183,7 @@ def evaluate(
         document_ids = data.document_ids if document_ids is None else document_ids
         if document_weights is None:
             document_weights = data.document_weights
+        more_labels = data.more_labels if more_labels is None else more_labels
     else:
         labels = as_floats(data, "labels", np.float32)
         if len(labels) == 0:
@@ -197,7 +201,7 @@ def evaluate(
     of_documents = checked_weights("document_weights", document_weights, "document", len(labels))
     rankings = Rankings(
         labels, scores, offsets, order=order, document_ids=ids, document_weights=of_documents,
-        n_jobs=n_jobs,
+        more_labels=_checked_labels(more_labels, len(labels)), n_jobs=n_jobs,
     )  # fmt: skip
     # NaN shows in the minimum, and the range is needed later anyway.
     if not np.isfinite(rankings.label_range).all():
@@ -207,10 +211,26 @@ def evaluate(
     return Evaluation(measure(rankings, chosen, of_queries))
 
 
+def _checked_labels(
+    more_labels: Mapping[str, ArrayLike] | None, n_documents: int
+) -> dict[str, NDArray[Any]]:
+    """Further labels that are given, one per document, checked."""
+    checked = {}
+    for name, values in (more_labels or {}).items():
+        labels = as_floats(values, f"labels {name!r}", np.float32)
+        if len(labels) != n_documents or not np.isfinite(labels).all():
+            raise DataError(
+                f"labels {name!r} must be finite, one per document, {n_documents}. Got "
+                f"{len(labels)}, or one that is not finite."
+            )
+        checked[name] = labels
+    return checked
+
+
 def measure_dataset(
     data: Documents,
     scores: ArrayLike,
-    metrics: str | Metric | Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: MetricLike | Sequence[MetricLike] = DEFAULT_METRICS,
     n_jobs: int | None = None,
 ) -> Evaluation:
     """As `evaluate`, of data whose document weights may be there for training.

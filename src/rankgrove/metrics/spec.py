@@ -1,15 +1,18 @@
 """Names of metrics: "ndcg@10", "err(r/4)", "map@100(ties=expected, relevant>=2)".
 
-    name [@k] [(argument, …)]      argument: parameter=value, relevant>=threshold, or a formula
+    metric [+ weight * metric …]   a weighted sum of several, as "ndcg@10 + 0.3*map"
+    name [@k] [(argument, …)] [of label]
+                                   argument: parameter=value, relevant>=threshold, or a formula
 
-Case and blanks do not matter. `str(metric)` is the canonical name: the parameters that differ
-from the defaults, in a fixed order.
+"ndcg@10 of clicks" is that of a further label of the data. Case and blanks do not matter, but in
+the name of a label. `str(metric)` is the canonical name: the parameters that differ from the
+defaults, in a fixed order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -20,6 +23,7 @@ from rankgrove.metrics.cascade import ERR, MRR
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import DCG, NDCG, RBP, ExpDCG, Precision, Recall
 from rankgrove.metrics.pairs import PairAccuracy, Tau
+from rankgrove.metrics.sums import MetricSum, OfLabel
 
 METRICS: dict[str, type[Metric]] = {
     metric.name: metric
@@ -65,16 +69,20 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 _SPEC = re.compile(r"\s*([a-z_]+)\s*(?:@\s*(\S+?))?\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
+_OF_LABEL = re.compile(r"(.*?[^\s])\s+of\s+([^()]*)", re.IGNORECASE | re.DOTALL)
+
+# A metric: its name, itself, or a function of the labels in rank order; or several with weights.
+MetricLike = str | Metric | Callable[..., float] | Mapping[Any, float]
 
 
-def parse_metric(spec: str | Metric | Callable[..., float], *, preset: str | None = None) -> Metric:
+def parse_metric(spec: MetricLike, *, preset: str | None = None) -> Metric:
     """The metric of this name.
 
     Parameters
     ----------
     spec
-        A name as above; a metric, which is returned as it is; or a function of the labels in
-        rank order.
+        A name as above; a metric, which is returned as it is; a function of the labels in rank
+        order; or a mapping of such to weights, which is their weighted sum.
     preset
         A tool whose policies are the defaults: lightgbm, xgboost, catboost, trec_eval or
         sklearn. What the name says itself goes before the preset.
@@ -85,11 +93,39 @@ def parse_metric(spec: str | Metric | Callable[..., float], *, preset: str | Non
     100
     >>> print(parse_metric("NDCG @ 10", preset="lightgbm"))
     ndcg@10(ties=stable, empty=one)
+    >>> print(parse_metric({"ndcg@10": 1, "map of clicks": 0.3}))
+    ndcg@10 + 0.3*map of clicks
     """
     if isinstance(spec, Metric):
         return spec
+    if isinstance(spec, Mapping):
+        return MetricSum.of((parse_metric(each, preset=preset), w) for each, w in spec.items())
     if callable(spec):
         return Custom(function=spec)
+    terms = split_arguments(spec, "+") if isinstance(spec, str) else []
+    weighted = [split_arguments(term, "*", 1) or [""] for term in terms]
+    if len(terms) > 1 or any(len(term) > 1 for term in weighted):
+        return MetricSum.of((parse_metric(t[-1], preset=preset), _read_weight(t)) for t in weighted)
+    return _parse_one(spec, preset)
+
+
+def _read_weight(term: list[str]) -> float:
+    """The weight of a term of a sum: 1 where none is written."""
+    if len(term) == 1:
+        return 1.0
+    try:
+        return float(term[0])
+    except ValueError:
+        raise ParameterError(
+            f"the weight of {term[1]} in a sum of metrics must be a number. Got {term[0]!r}: write "
+            f"it as in 0.3*map."
+        ) from None
+
+
+def _parse_one(spec: Any, preset: str | None) -> Metric:
+    """The metric of a name that is no sum."""
+    if isinstance(spec, str) and (named := _OF_LABEL.fullmatch(spec)):
+        return OfLabel(metric=_parse_one(named[1], preset), label=named[2].strip())
     match = _SPEC.fullmatch(spec) if isinstance(spec, str) else None
     if match is None:
         raise ParameterError(
@@ -108,7 +144,7 @@ def parse_metric(spec: str | Metric | Callable[..., float], *, preset: str | Non
 
 
 def parse_metrics(
-    specs: str | Metric | Iterable[str | Metric], *, preset: str | None = None
+    specs: MetricLike | Iterable[MetricLike], *, preset: str | None = None
 ) -> list[Metric]:
     """As `parse_metric` for one or several; all that cannot be read are reported at once.
 
@@ -116,7 +152,7 @@ def parse_metrics(
     ['ndcg', 'map']
     """
     metrics, problems = [], []
-    for spec in [specs] if isinstance(specs, (str, Metric)) else specs:
+    for spec in metric_list(specs):
         try:
             metrics.append(parse_metric(spec, preset=preset))
         except ParameterError as error:
@@ -126,6 +162,12 @@ def parse_metrics(
     if not metrics:
         raise ParameterError("at least one metric must be named. Got none.")
     return metrics
+
+
+def metric_list(specs: Any) -> list[Any]:
+    """One metric or several, as a list; a mapping of metrics to weights is one."""
+    alone = isinstance(specs, (str, Metric, Mapping)) or callable(specs)
+    return [specs] if alone or not isinstance(specs, Iterable) else list(specs)
 
 
 def _preset_parameters(metric: type[Metric], preset: str | None) -> dict[str, Any]:
@@ -145,12 +187,13 @@ def _read_cutoff(spec: str, text: str) -> int:
     return int(text)
 
 
-def split_arguments(text: str) -> list[str]:
-    """Split at commas outside brackets."""
-    parts, depth, start = [], 0, 0
+def split_arguments(text: str, sign: str = ",", most: int | None = None) -> list[str]:
+    """Split at commas, or another sign, outside brackets; at the first ones, if not at all."""
+    parts: list[str] = []
+    depth, start = 0, 0
     for at, char in enumerate(text):
         depth += (char in "([") - (char in ")]")
-        if char == "," and depth == 0:
+        if char == sign and depth == 0 and len(parts) != most:
             parts.append(text[start:at])
             start = at + 1
     parts.append(text[start:])

@@ -179,6 +179,7 @@ class Batches:
         self._data = Dataset(
             np.empty((data.n_documents, 0), np.float32), data.labels, data.offsets,
             data.query_ids, data.weights, document_weights=data.document_weights,
+            more_labels=data.more_labels,
         )  # fmt: skip
         self._preferences = preferences
         if preferences is not None:

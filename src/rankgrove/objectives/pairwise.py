@@ -8,8 +8,9 @@ label i > label j, and differ in the weight of a pair only:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
 
 from rankgrove.data.documents import Documents
 from rankgrove.errors import refusal
@@ -17,10 +18,12 @@ from rankgrove.metrics.base import Metric, Rankings
 from rankgrove.metrics.custom import Custom
 from rankgrove.metrics.discounted import ExpDCG
 from rankgrove.metrics.forms import PAIRS, Form
-from rankgrove.metrics.spec import parse_metric
+from rankgrove.metrics.spec import MetricLike, parse_metric
+from rankgrove.metrics.sums import MetricSum
 from rankgrove.objectives.base import LARGEST, Forces, Objective
 from rankgrove.objectives.pair_forces import PairForces, PlainForces
 from rankgrove.objectives.recomputed import RecomputedForces
+from rankgrove.objectives.summed import of_one_metric, prepare_sum
 from rankgrove.objectives.weights import weigh_pairs, with_distances
 from rankgrove.rules import AUTO, is_auto, option, options_of
 
@@ -214,17 +217,27 @@ class RankMART(_WithoutMetric):
 class _ByMetric(Pairwise):
     """Pairs weighted by the swap delta of a metric that can be chosen."""
 
-    metric: str | Metric = option(
+    metric: MetricLike = option(
         "ndcg", "What the objective optimises, with its cut-off.", metavar="METRIC"
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "metric", parse_metric(self.metric))
+        if isinstance(self.metric, MetricSum):
+            for part, _ in self.metric.parts:
+                # What one of them cannot be trained with is refused here.
+                replace(self, metric=part)
 
     @property
     def _weighs_by(self) -> Metric | None:
         return parse_metric(self.metric)
+
+    def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
+        metric = parse_metric(self.metric)
+        if of_one_metric(metric):
+            return super().prepare(data, n_jobs, seed)
+        return prepare_sum(self, metric, data, n_jobs, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +274,7 @@ class LambdaMART(_ByMetric):
         AUTO,
         auto=f"the metric's cut-off, {_BELOW_CUTOFF} more for one below {_LARGE_CUTOFF}, or "
         f"{_TRUNCATION} where it has none",
-        settle=lambda objective: default_truncation(objective.metric),
+        settle=lambda objective: _unless_several(objective.metric, default_truncation),
     )
     normalise: bool = True
     weighting: Weighting = option(
@@ -292,7 +305,13 @@ class LambdaMART(_ByMetric):
         return with_distances(form, metric, factor, alone=alone)
 
 
-def default_truncation(metric: str | Metric) -> int | None:
+def _unless_several(metric: MetricLike, settle: Callable[[Metric], Any]) -> Any:
+    """What `auto` comes to for a metric; of several each has its own, and it stays `auto`."""
+    parsed = parse_metric(metric)
+    return AUTO if isinstance(parsed, MetricSum) else settle(parsed)
+
+
+def default_truncation(metric: MetricLike) -> int | None:
     """The truncation of LambdaMART unless told, by the cut-off of the metric.
 
     >>> [default_truncation(metric) for metric in ("ndcg@1", "ndcg@10", "ndcg")]
@@ -357,12 +376,16 @@ class YetiLoss(_ByMetric):
     neighbours: int | Literal["all", "sample"] = option(
         AUTO,
         auto="sample, or 1 for a metric that is a function",
-        settle=lambda loss: 1 if isinstance(parse_metric(loss.metric), Custom) else "sample",
+        settle=lambda loss: _unless_several(
+            loss.metric, lambda metric: 1 if isinstance(metric, Custom) else "sample"
+        ),
     )
     permutations: int = option(
         AUTO,
         auto="3 where all pairs count, 10 else",
-        settle=lambda loss: 3 if loss.distances(2) == (1, 2) else 10,
+        settle=lambda loss: (
+            AUTO if is_auto(loss.neighbours) else 3 if loss.distances(2) == (1, 2) else 10
+        ),
     )
 
     name: ClassVar[str] = "yetiloss"

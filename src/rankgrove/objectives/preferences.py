@@ -29,6 +29,7 @@ from rankgrove.metrics.forms import PRODUCT
 from rankgrove.metrics.spec import parse_metric
 from rankgrove.objectives.base import Floats, Forces, ForcesOfPairs, Leaves, Objective
 from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART
+from rankgrove.objectives.summed import of_one_metric
 
 _CHUNK_QUERIES = 64
 
@@ -152,6 +153,9 @@ def check_takes_preferences(objective: Objective) -> Pairwise:
             "deltas, to train from preferences",
             got=objective.name,
         )
+    if isinstance(objective, LambdaMART) and not of_one_metric(parse_metric(objective.metric)):
+        rule = "be a single one, of no further label, to train from preferences"
+        raise refusal("metric", rule, got=str(objective.metric))
     return objective
 
 

@@ -29,9 +29,9 @@ from rankgrove._jit.elementary import GAUSSIAN, LANES, draw_noise, split_power
 from rankgrove._jit.hashing import iteration_key, mix
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.data.documents import Documents
-from rankgrove.metrics.base import Metric, Rankings
+from rankgrove.metrics.base import Rankings
 from rankgrove.metrics.forms import CASCADE, PAIRS, PRECISION, Form, neighbour_factors
-from rankgrove.metrics.spec import parse_metric
+from rankgrove.metrics.spec import MetricLike, parse_metric
 from rankgrove.objectives.base import (
     LARGEST,
     Floats,
@@ -41,6 +41,7 @@ from rankgrove.objectives.base import (
     refuse_document_weights,
 )
 from rankgrove.objectives.recomputed import warn_if_slow
+from rankgrove.objectives.summed import of_one_metric, prepare_sum
 from rankgrove.objectives.weights import weigh_pairs
 from rankgrove.rules import option
 
@@ -253,7 +254,7 @@ class StochasticRank(Objective):
     1
     """
 
-    metric: str | Metric = option(
+    metric: MetricLike = option(
         "ndcg", "What the objective optimises, with its cut-off.", metavar="METRIC"
     )
     sigma: float = option(1.0, "the scale of the noise.", above=0, below=LARGEST)
@@ -284,8 +285,11 @@ class StochasticRank(Objective):
 
     def prepare(self, data: Documents, n_jobs: int | None = None, seed: int = 0) -> Forces:
         refuse_document_weights(self, data)
+        metric = parse_metric(self.metric)
+        if not of_one_metric(metric):
+            return prepare_sum(self, metric, data, n_jobs, seed)
         rankings = Rankings.of_data(data, data.labels, n_jobs)
-        form = weigh_pairs(parse_metric(self.metric), rankings, None)
+        form = weigh_pairs(metric, rankings, None)
         if form is None:
             return _RecomputedSamples(self, data, n_jobs, seed)
         return _SampledForces(self, form, data, n_jobs, seed)

@@ -21,6 +21,7 @@ from rankgrove.data.checksum import checksum_of_array
 from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import DataError, ParameterError, refusal, whole_number
+from rankgrove.model.base import PLAN
 from rankgrove.model.model import Model
 from rankgrove.training.trainer import MEMBERS, Unit
 from rankgrove.training.validation import Validation
@@ -93,13 +94,19 @@ def check_resumable(
                 f"training must go on with the parameters of the checkpoint. Got "
                 f"{name}={value!r} in place of {had[name]!r}."
             )
+    n_trees = parameters.resolve().n_estimators
+    n_had = earlier.notes.get(PLAN, {}).get("n_estimators", n_trees)
+    if parameters.bounds and n_had != n_trees:
+        raise refusal(
+            "n_estimators",
+            f"be the {n_had} of the checkpoint with constraints, whose weights go by it", n_trees,
+        )  # fmt: skip
     if parameters.shrink_rate:
         raise ParameterError(
             "training with shrink_rate must run in one go: shrunken trees do not give back the "
             "bits of the scores. Got a model to go on from."
         )
     n_own = earlier.n_own_trees
-    n_trees = parameters.resolve().n_estimators
     if n_trees < n_own:
         raise refusal("n_estimators", f"be at least the {n_own} trees of the checkpoint", n_trees)
     if earlier.feature_names != train.feature_names:
@@ -145,6 +152,7 @@ def data_checksum(train: Documents, preferences: Preferences | None, n_jobs: int
     by_row = (train.labels, train.base_scores, train.document_weights)
     by_query = (train.group, train.weights)
     arrays = [*((array, rows) for array in by_row), *((array, shard.numbers) for array in by_query)]
+    arrays += [(labels, rows) for labels in train.more_labels.values()]
     total = train.features_checksum(n_jobs)
     for tag, (array, numbers) in enumerate(arrays):
         if array is not None:

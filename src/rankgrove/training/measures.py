@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankgrove.data.documents import Documents
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.evaluate import prepare_metrics
+from rankgrove.metrics.sums import parts_of
 
 Floats = NDArray[np.float64]
 
@@ -31,10 +32,13 @@ class Measures(Protocol):
         One per measure, as history has them.
     higher_is_better
         Of the one that decides.
+    parts
+        The names of those that the first is the weighted sum of, if it is one.
     """
 
     names: list[str]
     higher_is_better: bool
+    parts: list[str]
 
     def prepare(self, set_name: str, data: Documents, n_jobs: int | None) -> Prepared:
         """The measures of a validation set for scores that come again and again."""
@@ -55,6 +59,8 @@ class MetricMeasures:
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = {str(metric): metric for metric in metrics}
         self.names = list(self._metrics)
+        parts = parts_of(next(iter(self._metrics.values())))
+        self.parts = [str(part) for part, _ in parts if str(part) in self.names[1:]]
 
     def prepare(self, set_name: str, data: Documents, n_jobs: int | None) -> Prepared:
         return prepare_metrics(data, list(self._metrics.values()), n_jobs)
@@ -74,6 +80,7 @@ class LossMeasure:
         self, name: str, function: Callable[[Floats, Floats], float], targets: Mapping[str, Floats]
     ) -> None:
         self.names, self._function, self._targets = [name], function, targets
+        self.parts: list[str] = []
 
     def prepare(self, set_name: str, data: Documents, n_jobs: int | None) -> Prepared:
         targets = self._targets[set_name]

@@ -77,6 +77,7 @@ class Progress:
         validation = run.validation
         if validation.watched:
             words.append(f"{validation.measures.names[0]} {validation.watched[-1]:.4f}")
+            words += [f"{name} {value:.4f}" for name, value in validation.beside]
             best = validation.best
             words.append(f"best {validation.watched[best - 1]:.4f} at {best:,}")
         since_first = done - self._first

@@ -109,8 +109,12 @@ class Run:
         return self
 
     def kept_steps(self) -> int:
-        """How many steps the model keeps: up to the best one if training may stop early."""
-        if not self.validation.may_stop or not self.validation.watched:
+        """How many steps the model keeps: up to the best one if training may stop early.
+
+        With constraints it is the best one that meets them, always.
+        """
+        is_free = self.validation.constraints is None and not self.validation.may_stop
+        if is_free or not self.validation.watched:
             return self.n_steps
         return self.validation.best
 
@@ -118,6 +122,11 @@ class Run:
     def has_learned(self) -> bool:
         """Whether the model that is kept tells any two documents apart."""
         return self.trainer.has_learned(self.kept_steps())
+
+    @property
+    def problem(self) -> str:
+        """What is to be said of constraints that the model that is kept does not meet, or ""."""
+        return self.validation.problem(self.kept_steps())
 
     def make_model(self, n_steps: int | None = None) -> Any:
         """The model of the first steps; by default of those that are kept."""

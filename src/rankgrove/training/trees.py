@@ -26,11 +26,15 @@ from rankgrove.training.checkpoints import (
     load_checkpoint,
     score_with,
 )
+from rankgrove.training.constraints import Constraints, Multipliers, check_reachable, with_train
 from rankgrove.training.measures import Measures, MetricMeasures
 from rankgrove.training.run import Run
 from rankgrove.training.trainer import TREES
 from rankgrove.training.validation import History, Validation, check_sets
 from rankgrove.trees.binned_data import BinnedData
+
+# Where a model notes whether it meets its constraints.
+CONSTRAINTS = "constraints"
 
 
 class TreeTrainer(Boosting):
@@ -49,6 +53,25 @@ class TreeTrainer(Boosting):
             self._checksum = data_checksum(self.train, self.preferences, self.n_jobs)
         return self._checksum
 
+    _multipliers: Multipliers | None = None
+
+    def start_constraints(self, validation: Validation) -> None:
+        """Take up what the steps so far have come to under the constraints, if there are any."""
+        if validation.constraints is None:
+            return
+        bounds = list(validation.constraints.bounds.values())
+        self._multipliers = Multipliers(bounds, self.most_steps)
+        for step in range(1, self.n_steps + 1):
+            self._multipliers.see(validation.constraints.values_at(validation.history, step))
+        self.weigh(self._multipliers.weights)
+
+    def keep(self, validation: Any = None) -> None:
+        """Count the last tree in; constraints then weigh the next one."""
+        super().keep(validation)
+        if self._multipliers is not None:
+            self._multipliers.see(validation.constraints.values_at(validation.history, 0))
+            self.weigh(self._multipliers.weights)
+
     def make_model(self, n_steps: int, history: History) -> Model:
         """The model of the base model's trees and the first of its own."""
         train = self.train
@@ -56,6 +79,10 @@ class TreeTrainer(Boosting):
         notes: dict[str, Any] = {DATA_CHECKSUM: self.data_checksum, PLAN: self.plan.as_json()}
         if self.base_trees:
             notes[N_BASE_TREES] = len(self.base_trees)
+        bounds = self.parameters.bounds
+        if bounds and n_steps:
+            problem = Constraints(bounds).problem(history, n_steps)
+            notes[CONSTRAINTS] = problem or "met on all sets"
         parameters = self.parameters.as_json()
         return Model(self.ensemble_of(n_steps), schema, parameters, history, notes=notes)
 
@@ -93,11 +120,17 @@ def start_trees(
     check_sets(train, sets, parameters)
     if base is not None:
         check_categories(base, train, parameters)
+    constraints = None
+    if bounds := parameters.bounds:
+        if preferences is not None:
+            raise refusal("constraints", "be left out with preferences", got="both")
+        check_reachable(train, bounds, n_jobs)
+        constraints, sets = Constraints(bounds), with_train(train, sets)
     if earlier is not None:
         check_resumable(earlier, train, sets, parameters, data_checksum(train, preferences, n_jobs))
     validation = Validation(
         sets, measures or MetricMeasures(parameters.metrics()), parameters.early_stopping_rounds,
-        None if earlier is None else earlier.history, n_jobs,
+        None if earlier is None else earlier.history, n_jobs, constraints,
     )  # fmt: skip
     if earlier is not None:
         check_same_validation(earlier, sets, validation, n_jobs)
@@ -114,6 +147,7 @@ def start_trees(
     )  # fmt: skip
     if earlier is not None:
         check_same_bins(earlier, trainer)
+    trainer.start_constraints(validation)
     return Run(trainer, validation)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError, refusal
+from rankgrove.training.constraints import TRAIN, Constraints
 from rankgrove.training.measures import Floats, Measures
 
 History = dict[str, dict[str, list[float]]]
@@ -23,6 +24,8 @@ class Validation:
         For each set, for each measure, its value after each step.
     measures
         What is measured.
+    constraints
+        What metrics must not fall below, or None. The training data are one of the sets then.
     """
 
     def __init__(
@@ -32,8 +35,10 @@ class Validation:
         rounds: int | None,
         history: History | None = None,
         n_jobs: int | None = None,
+        constraints: Constraints | None = None,
     ) -> None:
         self.measures, self._rounds = measures, rounds
+        self.constraints = constraints
         self._prepared = {name: measures.prepare(name, data, n_jobs) for name, data in sets.items()}
         self.history: History = {
             name: {
@@ -69,10 +74,34 @@ class Validation:
         return next(iter(first_set.values()), [])
 
     @property
+    def beside(self) -> list[tuple[str, float]]:
+        """What to show beside the last watched value: the parts of a sum, constrained metrics."""
+        first_set = next(iter(self.history.values()), {})
+        shown = [(name, first_set[name][-1]) for name in self.measures.parts if first_set]
+        if self.constraints is not None:
+            values = self.constraints.values_at(self.history, 0)
+            shown += [
+                (f"{n} on train", v) for n, v in zip(self.constraints.bounds, values, strict=True)
+            ]
+        return shown
+
+    @property
     def best(self) -> int:
-        """The number of steps with the best watched value, the fewest if several."""
+        """The number of steps with the best watched value, the fewest if several.
+
+        Of those that meet the constraints, if there are any.
+        """
         values = np.array(self.watched)
-        return int((values if self.measures.higher_is_better else -values).argmax()) + 1
+        values = values if self.measures.higher_is_better else -values
+        if self.constraints is not None:
+            values = np.where(self.constraints.may_keep(self.history), values, -np.inf)
+        return int(values.argmax()) + 1
+
+    def problem(self, n_steps: int) -> str:
+        """What is to be said of constraints that a model of so many steps does not meet."""
+        if self.constraints is None or n_steps == 0:
+            return ""
+        return self.constraints.problem(self.history, n_steps)
 
     @property
     def may_stop(self) -> bool:
@@ -81,8 +110,10 @@ class Validation:
 
     @property
     def should_stop(self) -> bool:
-        """Whether the best value is `rounds` steps old."""
+        """Whether the best value is `rounds` steps old; never before constraints are met."""
         watched = self.watched
+        if self.constraints is not None and not self.constraints.meets(self.history, TRAIN).any():
+            return False
         return (
             self._rounds is not None and bool(watched) and len(watched) - self.best >= self._rounds
         )

@@ -70,6 +70,7 @@ class BinnedData(Documents):
     shard: Shard = None  # type: ignore[assignment]
     in_file: bool = False
     levels: dict[int, Levels] = field(default_factory=dict)
+    more_labels: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_rows, n_features = self.matrix.n_rows, len(self.bins.n_bins)

@@ -398,6 +398,9 @@ def _fingerprint(data: Documents) -> str:
     arrays += [data.labels, data.offsets, data.weights, data.base_scores]
     # Studies of data without any know nothing of these.
     arrays += [] if data.document_weights is None else [data.document_weights]
+    for name, labels in data.more_labels.items():
+        digest.update(name.encode())
+        arrays.append(labels)
     if data.levels:
         digest.update(repr(data.levels).encode(errors="backslashreplace"))
     for array in arrays:
