@@ -69,6 +69,18 @@ def test_other_features_are_refused():
         join_datasets([one, other])
 
 
+def test_further_labels_are_joined_and_must_be_in_all_parts():
+    first, second = make_web_search(4, 16).split(0.5, 0.5)
+    named = [
+        replace(part, more_labels={"clicks": np.full(part.n_documents, n, np.float32)})
+        for n, part in enumerate((first, second))
+    ]
+    clicks = join_datasets(named).more_labels["clicks"]
+    assert clicks.tolist() == [0] * first.n_documents + [1] * second.n_documents
+    with pytest.raises(DataError, match="the same further labels"):
+        join_datasets([named[0], second])
+
+
 def test_base_scores_in_one_part_only_are_refused():
     first, second = make_web_search(4, 16).split(0.5, 0.5)
     first = replace(first, base_scores=np.zeros(first.n_documents))

@@ -48,8 +48,17 @@ def join_datasets(parts: Sequence[Dataset]) -> Dataset:
         weights=np.concatenate([part.query_weights for part in parts]) if weighted else None,
         feature_names=names,
         levels=levels,
+        more_labels=_joined_labels(parts),
         **{name: _joined_field(name, parts) for name in BY_DOCUMENT},
     )
+
+
+def _joined_labels(parts: Sequence[Dataset]) -> dict[str, Any]:
+    """The further labels, which all parts must have."""
+    names = [list(part.more_labels) for part in parts]
+    if any(sorted(own) != sorted(names[0]) for own in names):
+        raise DataError("data sets that are joined must have the same further labels. Got others.")
+    return {name: np.concatenate([part.more_labels[name] for part in parts]) for name in names[0]}
 
 
 def _joined_features(matrices: Sequence[Features]) -> Features:

@@ -255,7 +255,7 @@ def start_members(
         What is told what folds say of each kind, a line at a time.
     """
     plan = recipe.plan(has_valid=bool(valid))
-    _check_start(train, base_model, preferences, plan)
+    _check_start(train, parameters, base_model, preferences, plan)
     check_sets(train, valid, parameters)
     told = say or (lambda text: None)
     kinds = _usable_kinds(kinds_of(parameters, plan.mix), train, preferences, plan, told)
@@ -283,8 +283,15 @@ def start_members(
 
 
 def _check_start(
-    train: Documents, base_model: Any, preferences: Preferences | None, plan: RecipePlan
+    train: Documents,
+    parameters: AnyParameters,
+    base_model: Any,
+    preferences: Preferences | None,
+    plan: RecipePlan,
 ) -> None:
+    if getattr(parameters, "constraints", None) is not None:
+        rule = "be left out for several members: an average need not meet what each one does"
+        raise refusal("constraints", rule, parameters.constraints)
     if base_model is not None or train.base_scores is not None:
         name = "base_scores" if base_model is None else "base_model"
         rule = "be left out for several members, each of which is a model of its own"
