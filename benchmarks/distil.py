@@ -2,7 +2,7 @@
 
 The teacher is the average of three LambdaMART, three YetiRank and three LambdaRank networks; the
 student is fitted to its scores of the training documents, whose labels it does not see. Its
-defaults were chosen by its error on validation parts, of the first fold of each real set.
+defaults were chosen by its error on validation parts, of first folds of real sets (`--choices`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ METRIC = "ndcg@10"
 PATIENCE = 50
 MIX = "lambdamart, yetirank, lambdarank"
 SYNTHETIC, N_QUERIES = "synthetic", 1500
+# What defaults were chosen from: leaves, learning rate, documents made of each.
+CHOICES = ((31, 0.1, 0), (31, 0.1, 4), (63, 0.1, 4), (31, 0.2, 4), (63, 0.2, 4))
 NAMES = ("teacher", "student", "single")
 _FIELDS = ("set", "fold", "values", "microseconds", "sizes", "explained", "agreement")
 
@@ -129,18 +131,43 @@ def cost_table(records: list[dict[str, Any]]) -> str:
     return table(("data", *times_of, *sizes_of, "variance explained", "tau"), rows)
 
 
+def choices_table(jobs: list[Job], kept: Path | None) -> str:
+    """The student's squared error on the validation part of each first fold, by its parameters."""
+    rows = []
+    for job in (job for job in jobs if job.fold == 0 and job.name != SYNTHETIC):
+        teacher = fitted(job, "teacher", kept, members=3, mix=MIX)
+        for leaves, rate, made in CHOICES:
+            options = {"max_leaves": leaves, "learning_rate": rate, "n_estimators": 300}
+            student = distil(
+                teacher, job.split.train, valid=job.split.vali, parameters=options, made=made,
+                metrics=METRIC, n_jobs=THREADS,
+            ).model  # fmt: skip
+            ((errors,),) = (list(each.values()) for each in student.history.values())
+            best = [f"{min(errors[:n]):.4f}" for n in (100, 200, 300)]
+            rows.append((job.name, leaves, rate, made, *best))
+    after = ("100 trees", "200 trees", "300 trees")
+    return table(("data", "leaves", "learning rate", "made of each", *after), rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_data_option(parser)
     parser.add_argument("--keep", type=Path, help="a folder of models and results to go on from")
+    parser.add_argument(
+        "--choices", action="store_true", help="print what the defaults were chosen by"
+    )
     parser.add_argument("--quick", action="store_true", help="a small run that is printed only")
     parser.add_argument("--dry", action="store_true", help="print only")
     arguments = parser.parse_args()
     kept = arguments.keep
+    jobs = make_jobs(arguments.data, arguments.quick)
+    if arguments.choices:
+        print(choices_table(jobs, kept))
+        return
     lines = KeptLines(None if kept is None else kept / "distil.jsonl", _FIELDS)
     records = list(lines.records)
     done = {(record["set"], record["fold"]) for record in records}
-    for job in make_jobs(arguments.data, arguments.quick):
+    for job in jobs:
         if (job.name, job.fold) not in done:
             records.append(run_job(job, kept, arguments.quick))
             lines.add(records[-1])
@@ -153,7 +180,7 @@ def main() -> None:
             "The real sets in five folds, 1,500 synthetic queries in one split; values of test "
             "queries, differences with their standard error over queries and p-value. The "
             "student's defaults were chosen by its squared error on validation parts, of the "
-            "first folds of the real sets.",
+            "first folds of four real sets (`--choices`).",
             f"NDCG@10.\n\n{quality_table(records)}",
             "Time to score, µs a document, one query at a time on one thread, in turns; sizes; "
             f"and how close the student comes on validation parts.\n\n{cost_table(records)}",
