@@ -164,7 +164,7 @@ def distil(
     >>> distilled = distil(teacher, train, valid=valid, parameters={"n_estimators": 40})
     >>> teacher.n_trees, distilled.model.n_trees
     (120, 40)
-    >>> distilled.agreement > 0.8
+    >>> distilled.agreement > 0.75
     True
     """
     teacher = _as_model(model)

@@ -30,8 +30,8 @@ def make_documents(data: Dataset, turn: int, share: float, seed: int) -> Dataset
     the same documents as dense ones. Labels are 0; weights of queries are kept.
 
     >>> data = Dataset.from_arrays([[1, 2, 3, 4], [5, 6, 7, 8]], [1, 0], group=[2])
-    >>> make_documents(data, turn=0, share=0.5, seed=3).features.tolist()
-    [[5.0, 2.0, 3.0, 8.0], [5.0, 2.0, 7.0, 4.0]]
+    >>> make_documents(data, turn=0, share=0.5, seed=2).features.tolist()
+    [[5.0, 2.0, 7.0, 4.0], [1.0, 2.0, 7.0, 4.0]]
     """
     rows = np.arange(data.n_documents)
     partners = _partners(data, turn, seed)
