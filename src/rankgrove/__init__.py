@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rankgrove.experiments.displays.losses import plot_pair_loss
     from rankgrove.experiments.displays.paper import plot_relative, plot_train_test
     from rankgrove.experiments.displays.rankings import plot_ranking, plot_scores_by_label
+    from rankgrove.experiments.distil.distil import distil
+    from rankgrove.experiments.distil.distilled import Distilled
     from rankgrove.experiments.optimality import is_local_maximum
     from rankgrove.experiments.tune.tune import Tuned, tune
     from rankgrove.export.export import Export, export_model
@@ -63,6 +65,7 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
     "CrossValidation",
     "Dataset",
     "Display",
+    "Distilled",
     "EXPORT_FORMATS",
     "Evaluation",
     "Export",
@@ -89,6 +92,7 @@ __all__ = [  # noqa: RUF022 (in the order of their letters, whatever the case of
     "combine_two",
     "compare",
     "cross_validate",
+    "distil",
     "evaluate",
     "export_model",
     "force_totals",
@@ -155,6 +159,8 @@ _HOMES = {
     "experiments.displays.losses": ("plot_pair_loss",),
     "experiments.displays.paper": ("plot_relative", "plot_train_test"),
     "experiments.displays.rankings": ("plot_ranking", "plot_scores_by_label"),
+    "experiments.distil.distil": ("distil",),
+    "experiments.distil.distilled": ("Distilled",),
     "experiments.optimality": ("is_local_maximum",),
     "experiments.tune.tune": ("Tuned", "tune"),
     "export.export": ("Export", "export_model"),

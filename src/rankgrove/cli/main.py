@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": "Compare models, files of scores and features on the same queries.",
     "report": "Show in one page which queries changed, what moved in them, and why.",
     "combine": "Combine rankers: the weights that maximise a metric.",
+    "distil": "Distil a model: one small model of trees from a large one, for serving.",
     "optimality": "Test whether a model is at a local maximum of a metric.",
     "explain": "Show what a model rests on, or why documents stand where they do.",
     "forces": "Show what an objective pushes documents by: up or down, and how hard.",

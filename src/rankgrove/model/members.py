@@ -161,11 +161,15 @@ def centred(scores: Floats, offsets: NDArray[np.int64]) -> Floats:
 
     >>> centred(np.array([1.0, 3.0, 7.0]), np.array([0, 2, 3])).tolist()
     [-1.0, 1.0, 0.0]
+    >>> centred(np.array([0.1] * 3), np.array([0, 3])).tolist()
+    [0.0, 0.0, 0.0]
     """
     sizes = np.diff(offsets)
     query = np.repeat(np.arange(len(sizes)), sizes)
+    # From the first one of the query: so equal scores are 0 exactly, and not by a last bit.
+    rest = scores - scores[offsets[:-1]][query]
     # (It adds in the order of the rows, on any processor.)
-    return scores - (np.bincount(query, weights=scores) / sizes)[query]
+    return rest - (np.bincount(query, weights=rest) / sizes)[query]
 
 
 def spread_of(scores: Floats, offsets: NDArray[np.int64]) -> float:
