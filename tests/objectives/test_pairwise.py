@@ -1,5 +1,6 @@
 """The pair loop against the formulas, and the laws that forces obey."""
 
+import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -121,8 +122,14 @@ def test_forces_equal_the_formulas(query, metric, gain, k, truncation, sigma, no
         normalise=normalise,
         weight=weight,
     )
-    largest = min(sigma * max(map(abs, scores)), LARGEST_ROUNDED)
-    tolerance = TOLERANCE + ROUNDED * largest
+    rounding = ROUNDED * min(sigma * max(map(abs, scores)), LARGEST_ROUNDED)
+    if normalise:
+        # A weight is divided by 0.01 and the distance of the scores, which the rounding moves by
+        # 1 / sigma of it; and all forces by their sum, which is off by as much as each.
+        pairs_of = itertools.combinations(zip(scores, labels, strict=True), 2)
+        distances = [abs(a - b) for (a, x), (b, y) in pairs_of if x != y]
+        rounding *= 2 * (1 + 1 / (sigma * (0.01 + min(distances, default=0.0))))
+    tolerance = TOLERANCE + rounding
     assert_equals_naive(forces[:-2], curvatures[:-2], expected, tolerance)
     assert np.all(curvatures >= 0)
     assert forces[-2] == -forces[-1]
