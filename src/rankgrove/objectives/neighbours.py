@@ -27,6 +27,7 @@ from rankgrove._jit.elementary import (
 )
 from rankgrove._jit.hashing import mix
 from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
+from rankgrove.objectives.leaf_pairs import add_diagonal, keep_pairs
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
 # deltas; weights and what pairs contribute.
@@ -122,14 +123,16 @@ def _push_pairs(sigma, scores, below, weights, force, curvature):
 @kernel
 def push_neighbours(
     kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed, leaves,
-    work
+    between, kept, q, idx, work
 ):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
     Of pairs whose ranks are `nearest` to `furthest` apart. `weighed` is None, or the work rows have
     the weights of documents. `leaves` is empty, or holds the leaf of each document in rank order:
-    then only pairs whose documents are in different leaves have a curvature. Returns the sum of the
-    absolute forces of all pairs if they are to be normalised.
+    then only pairs whose documents are in different leaves have a curvature, and these are added to
+    `between` if it is not None. If `kept` is not None, the pairs are kept as those of query q, with
+    the places `idx` of its documents. Returns the sum of the absolute forces of all pairs if they
+    are to be normalised.
     """
     scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
     upper, lower = work[_UPPER], work[_LOWER]
@@ -157,6 +160,10 @@ def push_neighbours(
         if len(leaves):
             for a in range(m):
                 curvature[a] = curvature[a] if leaves[a] != leaves[a + distance] else 0.0
+        if between is not None:
+            add_diagonal(between, leaves, leaves[distance:], curvature)
+        if kept is not None:
+            keep_pairs(kept, q, idx, idx[distance:], curvature)
         add(force, forces[:m])
         subtract(force, forces[distance : distance + m])
         add(curvature, curvatures[:m])
