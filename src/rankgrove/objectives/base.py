@@ -53,7 +53,7 @@ class Forces(ABC):
         """
         raise NotImplementedError
 
-    def keep_pairs(self) -> None:
+    def keep_pairs(self) -> None:  # noqa: B027 (most have nothing to keep)
         """Let `compute` from now on keep what `sum_between` asks for, where that saves time."""
 
     def sum_between(self, scores: Floats, iteration: int, sums: LeafSums) -> None:

@@ -14,6 +14,7 @@ from rankgrove._jit.elementary import LANES, NOISES
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.documents import Documents
 from rankgrove.metrics.forms import DISTANCE, SIGN, Form
+from rankgrove.objectives.anchors import Anchors
 from rankgrove.objectives.base import Floats, ForcesOfPairs, Push, chunks_of
 from rankgrove.objectives.label_pairs import LabelOrder, push_by_label, sum_pair_costs
 from rankgrove.objectives.leaf_pairs import (
@@ -104,6 +105,9 @@ class PairForces(ForcesOfPairs):
         bounded = not (objective.has_all_neighbours or self._ranks_by_score)
         self._neighbours = Distances(nearest, furthest) if bounded else None
         self._depth = form.depth
+        self._anchors = None
+        if objective.truncation_anchors == "ideal":
+            self._anchors = Anchors.make(form.values, self._offsets, form.depth)
         scales = np.where(by_rank, form.scales, np.nan)
         self._rows = (
             as_input(form.values, np.float64), self._offsets, as_input(scales, np.float64),
@@ -175,7 +179,7 @@ class PairForces(ForcesOfPairs):
                 push_queries(
                     scores, *self._rows, self._weights, first, last, *self._kind, self._depth,
                     *self._how, None if self._ranks_by_score else draws, self._neighbours,
-                    self._tie_order, *inputs, kept, forces, curvatures,
+                    self._anchors, self._tie_order, *inputs, kept, forces, curvatures,
                 )  # fmt: skip
             if self._labels is not None:
                 push_by_label(

@@ -23,8 +23,10 @@ from rankgrove._jit import add_lanes, empty, kernel, subtract_lanes, sum_lanes
 from rankgrove._jit.elementary import LANES, LARGEST, exponentials
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.metrics.forms import CASCADE, DISTANCE, prepare_deltas, weigh_row
+from rankgrove.objectives.anchors import mark_anchors
 from rankgrove.objectives.leaf_pairs import add_row, end_query
 from rankgrove.objectives.neighbours import (
+    ANCHORS,
     CURVATURES,
     DOCUMENT_WEIGHTS,
     FORCES,
@@ -70,12 +72,14 @@ def _add_sizes(row, sums):
 
 @kernel
 def _push_rows(
-    kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, between, work
+    kind, n, depth, deepest, sigma, near, slope, normalise, discounts, weighed, leaves, between,
+    work
 ):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
     Scores fall from rank to rank, or sigma times their range is at most _MOVE_REFERENCE. The work
-    rows have 8 entries to spare; `leaves` and `between` are as in `push_neighbours`. Returns the
+    rows have 8 entries to spare. From `depth` to `deepest` only pairs with anchors count, which
+    the work rows have; `leaves` and `between` are as in `push_neighbours`. Returns the
     sum of the absolute forces of all pairs.
     """
     scores, x, exponents = work[SCORES], work[X], work[_EXPONENTIALS]
@@ -92,7 +96,7 @@ def _push_rows(
         sizes[i] = 0.0
     prepare_deltas(kind, n, x, discounts, upper, lower)
     reference = np.inf
-    for rank_a in range(min(depth, n - 1)):
+    for rank_a in range(min(deepest, n - 1)):
         if kind == CASCADE and upper[rank_a] == 0.0:
             # Nobody gets here, or below.
             break
@@ -113,6 +117,9 @@ def _push_rows(
         )  # fmt: skip
         for i in range(n, hi):
             weights[i] = 0.0
+        if rank_a >= depth and work[ANCHORS, rank_a] == 0.0:
+            for i in range(lo, n):
+                weights[i] *= work[ANCHORS, i]
         if weighed is not None:
             for i in range(lo, n):
                 weights[i] *= of_documents[rank_a] * of_documents[i]
@@ -145,28 +152,29 @@ def _range_of(scores):
 
 @kernel
 def _push_ranking(
-    draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts, weighed,
-    leaves, between, kept, q, idx, work
+    draws, neighbours, anchors, apart, kind, n, depth, deepest, sigma, near, slope, normalise,
+    discounts, weighed, leaves, between, kept, q, idx, work
 ):  # fmt: skip
     """As `_push_rows`, also of pairs of near ranks, and of scores in any order that are `apart`."""
     if draws is None:
         return _push_rows(
-            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, between, work
-        )
+            kind, n, depth, deepest, sigma, near, slope, normalise, discounts, weighed, leaves,
+            between, work
+        )  # fmt: skip
     if neighbours is None:
         # (1 as it stands would compile the kernel below anew.)
         nearest, furthest = np.int64(1), n
         if sigma * apart <= _MOVE_REFERENCE:
             return _push_rows(
-                kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, between,
-                work
+                kind, n, depth, deepest, sigma, near, slope, normalise, discounts, weighed, leaves,
+                between, work
             )  # fmt: skip
     else:
         nearest, furthest = neighbours.nearest, neighbours.furthest
     # Every exponent by itself: none is too large.
     return push_neighbours(
         kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed,
-        leaves, between, kept, q, idx, work
+        anchors, leaves, between, kept, q, idx, work
     )  # fmt: skip
 
 
@@ -193,8 +201,8 @@ def _take_documents(
 @kernel
 def push_queries(
     scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma,
-    normalise, draws, neighbours, tie_order, document_weights, leaves, between, kept, out_forces,
-    out_curvatures
+    normalise, draws, neighbours, anchors, tie_order, document_weights, leaves, between, kept,
+    out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -217,6 +225,8 @@ def push_queries(
     neighbours
         None, or how far the documents of a pair may be apart: `Distances`. What the one or the
         other does not take is not compiled.
+    anchors
+        None, or which documents count below `depth`, too: `Anchors`.
     tie_order
         Empty, or the rows in the order in which those with equal scores are ranked.
     document_weights
@@ -268,11 +278,15 @@ def push_queries(
                 lo, idx, compared, values, scales[q], tie_order, document_weights, leaves,
                 own_leaves, work
             )  # fmt: skip
+            deepest = depth
+            if anchors is not None:
+                last_anchor = mark_anchors(anchors, q, scales[q], work[X], work[ANCHORS, :n])
+                deepest = max(depth, last_anchor + 1)
             # What pairs are divided by: near + slope * the distance of their scores.
             near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
             size += _push_ranking(
-                draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise,
-                discounts, document_weights, own_leaves, between, kept, q, idx, work
+                draws, neighbours, anchors, apart, kind, n, depth, deepest, sigma, near, slope,
+                normalise, discounts, document_weights, own_leaves, between, kept, q, idx, work
             )  # fmt: skip
             for i in range(n):
                 out_forces[lo + idx[i]] += work[FORCES, i]

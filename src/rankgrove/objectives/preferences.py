@@ -159,11 +159,12 @@ def prepare_preferences(
         or objective.noise != "none"
         or objective.distances(2) != (1, 2)
         or getattr(objective, "weighting", "swap_delta") != "swap_delta"
+        or objective.truncation_anchors != "ranked"
     ):
         raise refusal(
             "objective",
-            "be rankmart or lambdamart, without noise, with all neighbours and weights of swap "
-            "deltas, to train from preferences",
+            "be rankmart or lambdamart, without noise, with all neighbours, weights of swap deltas "
+            "and ranked anchors, to train from preferences",
             got=objective.name,
         )
     preferences.check(data)

@@ -89,10 +89,14 @@ class RecomputedForces(ForcesOfPairs):
             z = (noisy if objective.noise_in_margin else scores)[order]
             r = labels[order].astype(np.float64)
             deltas = np.zeros((n, n))
-            self._metric.fill_deltas(
-                as_input(r, np.float64), self._depth, self._distances[1], deltas
-            )
+            has_anchors = objective.truncation_anchors == "ideal"
+            depth = n if has_anchors else self._depth
+            self._metric.fill_deltas(as_input(r, np.float64), depth, self._distances[1], deltas)
             deltas[too_near] = 0.0
+            if has_anchors:
+                counts = ranks < self._depth
+                counts[np.argsort(-r, kind="stable")[: self._depth]] = True
+                deltas *= counts[:, None] | counts[None, :]
             away = z[:, None] - z[None, :]
             weight = np.abs(deltas) * np.sign(r[:, None] - r[None, :])
             if of_documents is not None:

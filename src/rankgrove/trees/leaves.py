@@ -50,7 +50,7 @@ def leaf_values(
     where splits did not look at them, and a leaf without any gets 0. `unit` is what the bounds of
     nodes are counted in, and `n_all` the number of rows of all workers. `scales` are those of
     forces and curvatures, by `scales_of`, if they are known. With the `matrix` of pairs between
-    leaves, by `laplacian`, the step is that of all leaves at once: its diagonal is at least `least`.
+    leaves, by `laplacian`, the step is that of all leaves at once, its diagonal `least` or more.
     """
     parts = grown.parts
     sums = np.empty((len(parts), 2, 2), dtype=np.int64)
