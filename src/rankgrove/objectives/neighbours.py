@@ -129,12 +129,12 @@ def push_neighbours(
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
     Of pairs whose ranks are `nearest` to `furthest` apart. `weighed` is None, or the work rows have
-    the weights of documents; `anchors` is None, or they have which documents are
-    anchors, whose pairs count wherever they stand. `leaves` is empty, or holds the leaf of each document in rank order:
-    then only pairs whose documents are in different leaves have a curvature, and these are added to
-    `between` if it is not None. If `kept` is not None, the pairs are kept as those of query q, with
-    the places `idx` of its documents. Returns the sum of the absolute forces of all pairs if they
-    are to be normalised.
+    the weights of documents; `anchors` is None, or they have which documents are anchors, whose
+    pairs count wherever they stand. `leaves` is empty, or holds the leaf of each document in rank
+    order: then only pairs whose documents are in different leaves have a curvature, and these are
+    added to `between` if it is not None. If `kept` is not None, the pairs are kept as those of
+    query q, with the places `idx` of its documents. Returns the sum of the absolute forces of all
+    pairs if they are to be normalised.
     """
     scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
     upper, lower = work[_UPPER], work[_LOWER]
@@ -142,10 +142,11 @@ def push_neighbours(
         forces[i] = 0.0
         curvatures[i] = 0.0
     prepare_deltas(kind, n, work[X], discounts, upper, lower)
+    deepest = depth if anchors is None else n
     size = 0.0
     for distance in range(1, min(furthest, n - 1) + 1):
         m = weigh_diagonal(
-            kind, distance, depth if anchors is None else n, n, work[X], discounts, upper, lower, work[_BETWEEN],
+            kind, distance, deepest, n, work[X], discounts, upper, lower, work[_BETWEEN],
             work[_PASSING], work[_WEIGHTS]
         )  # fmt: skip
         if distance < nearest:
