@@ -351,6 +351,7 @@ WHOLE_SUMS = {
     "trees/binning.py": ["isnan"],
     "trees/exchange.py": ["block_bins"],
     "trees/grower.py": ["packed", "packed[rows]", "block_bins", "n_bins"],
+    "trees/joint_leaves.py": ["sums"],
     "trees/leaves.py": ["totals", "count", "bits"],
     "trees/partition.py": ["sizes"],
     "trees/sparse.py": ["counts"],
