@@ -399,6 +399,11 @@ def _options() -> dict[str, Callable[[Data], Floats]]:
             rank, objective="rankmart", leaf="newton_cross_leaf"
         ),
         "newton_cross_leaf, yetirank": partial(rank, **YETIRANK, leaf="newton_cross_leaf"),
+        "joint, lambdamart": partial(rank, **LAMBDAMART, leaf="joint"),
+        "joint, rankmart": partial(rank, objective="rankmart", leaf="joint", l2=0.0),
+        "joint, yetirank": partial(rank, **YETIRANK, leaf="joint"),
+        "joint, new noise, steps": partial(rank, leaf="joint", leaf_noise="new", leaf_steps=2),
+        "new noise": partial(rank, leaf_noise="new"),
         "leaf steps": partial(rank, **mart, leaf_steps=3),
         "leaf steps, yetirank": partial(rank, leaf_steps=2),
         "leaf steps, cross leaf": partial(rank, **mart, leaf="newton_cross_leaf", leaf_steps=2),

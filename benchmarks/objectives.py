@@ -80,6 +80,9 @@ class Pair:
 
 PAIRS = (
     Pair(ours={"objective": "yetirank"}, theirs="YetiRank", claim=">= 5"),
+    Pair(ours={"objective": "yetirank", "leaf": "joint"}),
+    Pair(ours={"objective": "yetirank", "leaf": "joint", "leaf_noise": "new"}),
+    Pair(ours={"objective": "yetirank", "leaf_noise": "new"}),
     Pair(
         ours={"objective": "yetiloss", "metric": "map(relevant>=1)", "neighbours": 1},
         theirs="YetiRank:mode=MAP",

@@ -353,6 +353,7 @@ WHOLE_SUMS = {
     "trees/exchange.py": ["block_bins"],
     "trees/grower.py": ["packed", "packed[rows]", "block_bins", "n_bins"],
     "trees/leaves.py": ["sums.reshape", "totals", "count", "bits"],
+    "trees/joint_leaves.py": ["sums"],
     "trees/partition.py": ["sizes"],
     "trees/sparse.py": ["counts"],
     "trees/sparse_encoding.py": ["counts"],

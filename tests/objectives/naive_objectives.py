@@ -166,8 +166,9 @@ def lambdaloss_deltas(metric, ranked, factor, alone):
 
 
 def pair_weights(
-    metric, labels, order, *, truncation=None, neighbours="all", exactly=None, deltas=None
-):
+    metric, labels, order, *, truncation=None, neighbours="all", exactly=None, deltas=None,
+    anchors="ranked",
+):  # fmt: skip
     """The weight of each pair (i, j) with label i > label j in a ranking; no metric: 1."""
     n = len(order)
     ranked = tuple(float(labels[i]) for i in order)
@@ -185,8 +186,12 @@ def pair_weights(
     else:
         deltas = swap_deltas(metric, ranked)
     weights = {}
-    for a in range(n if truncation is None else min(truncation, n)):
+    first = range(n if truncation is None else min(truncation, n))
+    ideal_first = sorted(range(n), key=lambda a: (-ranked[a], a))[: len(first)]
+    for a in first if anchors == "ranked" else range(n):
         for b in range(a + 1, n if neighbours in ("all", "sample") else min(n, a + neighbours + 1)):
+            if a not in first and a not in ideal_first and b not in ideal_first:
+                continue
             if ranked[a] != ranked[b] and exactly in (None, b - a):
                 pair = (order[a], order[b]) if ranked[a] > ranked[b] else (order[b], order[a])
                 weights[pair] = deltas[a, b]

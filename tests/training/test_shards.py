@@ -61,6 +61,13 @@ CONFIGURATIONS = {
     "rankmart": {"objective": "rankmart", "leaf_steps": 2},
     "yetiloss": {"objective": "yetiloss", "metric": "map(relevant>=1)", "leaf_steps": 2},
     "cross-leaf": {"objective": "lambdamart", "leaf": "newton_cross_leaf", **LEAFWISE},
+    "joint": {"leaf": "joint", "leaf_noise": "new", "leaf_steps": 2},
+    "joint of all pairs": {
+        "objective": "lambdamart",
+        "leaf": "joint",
+        "subsample": 0.6,
+        **LEAFWISE,
+    },
     "queryrmse": {"objective": "queryrmse"},
     "softmax": {"objective": "softmax", "split_gain": "least_squares"},
     "xendcg": {"objective": "xendcg", **LEAFWISE},

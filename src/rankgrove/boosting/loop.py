@@ -33,14 +33,19 @@ from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import ParameterError
 from rankgrove.objectives.base import Forces, Objective
+from rankgrove.objectives.leaf_pairs import LeafSums, scale_of_sums
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.objectives.summed import SummedForces, by_metric
 from rankgrove.trees.ensemble import Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
+from rankgrove.trees.joint_leaves import laplacian
 from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
 from rankgrove.trees.quantise import quantise
 
 Floats = NDArray[np.float64]
+
+# Forces for the values of leaves that are drawn anew are those of an iteration that never comes.
+_DRAWN_ANEW = 1 << 40
 
 # What documents are worth before the first tree.
 StartScores = Callable[[Documents], Floats]
@@ -103,6 +108,11 @@ class Boosting:
         with self.phases.measured("forces"):
             objective = self.plan.objective
             self._forces = self._prepare_forces(objective)
+            # The most documents of a query.
+            self._longest = np.array([float(train.group.max(initial=1))])
+            if p.leaf == "joint":
+                self._forces.keep_pairs()
+                train.shard.peers.max(self._longest)
             based = n_base_trees > 0 or train.base_scores is not None
             self._start_score = 0.0 if based else objective.start_score(train)
         with self.phases.measured("bin"):
@@ -242,7 +252,8 @@ class Boosting:
         with measured("quantise"):
             seed = rounding_seed(p.random_state, iteration)
             # The scales for the values of leaves too, where they are known: workers talk once.
-            columns = [drawn, by] + ([forces, curvatures] if p.leaf == "newton" else [])
+            are_known = p.leaf in ("newton", "joint") and p.leaf_noise == "same"
+            columns = [drawn, by] + ([forces, curvatures] if are_known else [])
             scales = scales_of(columns, shard.n_documents, self.n_jobs, shard.peers)
             quantised = quantise(
                 drawn, by, seed, self.n_jobs, offsets=shard.offsets, places=shard.places,
@@ -274,36 +285,71 @@ class Boosting:
     ) -> Floats:
         """The values of the leaves of a tree at these scores, after one step or several.
 
-        The forces and curvatures of the first step are there already, and so may be their scales.
+        The forces and curvatures of the first step are there already, and so may be their scales,
+        unless they are to be drawn anew.
         """
-        p = self.parameters
+        p, shard = self.parameters, self.train.shard
         forces, curvatures = self._pushes
         start, values = scores, np.zeros(grown.n_leaves)
+        if p.leaf_noise == "new":
+            iteration += _DRAWN_ANEW
         for step in range(p.leaf_steps):
-            if step:
+            if step or p.leaf_noise == "new":
                 scores = start.copy()
                 self._add_values(grown, sample, values, scores)
                 self._forces.compute(scores, iteration, forces, curvatures)
                 if sample.weights is not None:
                     forces *= sample.weights
                     curvatures *= sample.weights
-            by = curvatures
+                scales = None
+            by, matrix = curvatures, None
             if p.leaf == "mean":
                 by = self._ones(sample.weights)
             elif p.leaf == "newton_cross_leaf":
-                leaves = np.zeros(len(scores))
-                self._add_values(grown, sample, np.arange(float(grown.n_leaves)), leaves)
-                by = self._forces.cross_leaf_curvatures(scores, iteration, leaves.astype(np.int32))
+                leaves = self._leaves(grown, sample)
+                by = self._forces.cross_leaf_curvatures(scores, iteration, leaves)
                 by = by if sample.weights is None else by * sample.weights
+            elif p.leaf == "joint":
+                if scales is None:
+                    columns = [forces, by]
+                    scales = scales_of(columns, shard.n_documents, self.n_jobs, shard.peers)
+                matrix = self._matrix_of_leaves(grown, sample, scores, iteration, scales[1])
             last = leaf_values(
                 grown, sample.rows, forces, by,
                 l2=self.plan.trees.l2, l2_documents=self.plan.l2_documents,
                 least=self.plan.trees.min_child_weight, unit=unit,
-                n_all=self.train.shard.n_documents, n_jobs=self.n_jobs,
-                peers=self.train.shard.peers, scales=None if step else scales,
+                n_all=shard.n_documents, n_jobs=self.n_jobs, peers=shard.peers, scales=scales,
+                matrix=matrix,
             )  # fmt: skip
             values = values + last
         return values
+
+    def _leaves(self, grown: GrownTree, sample: Sample) -> NDArray[np.int32]:
+        """The leaf of each training document."""
+        leaves = np.zeros(self.train.n_documents)
+        self._add_values(grown, sample, np.arange(float(grown.n_leaves)), leaves)
+        return leaves.astype(np.int32)
+
+    def _matrix_of_leaves(
+        self, grown: GrownTree, sample: Sample, scores: Floats, iteration: int, scale: Scale
+    ) -> Floats:
+        """The curvatures of pairs across leaves; `scale` is that of those of documents."""
+        shard, n_leaves, starts = self.train.shard, grown.n_leaves, self.train.offsets[:-1]
+        counts = np.ones(len(starts))
+        if self.parameters.subsample < 1:
+            # Of the documents of a query all count, or none.
+            is_drawn = np.zeros(self.train.n_documents)
+            is_drawn[sample.rows] = 1.0
+            counts = is_drawn[starts]
+        if sample.weights is not None:
+            counts = counts * sample.weights[starts]
+        largest, longest = scale.ratio / scale.inverse, int(self._longest[0])
+        between = scale_of_sums(largest, longest, n_leaves, shard.n_documents)
+        sums = LeafSums(self._leaves(grown, sample), n_leaves, counts, between)
+        self._forces.sum_between(scores, iteration, sums)
+        whole = sums.whole()
+        shard.peers.sum(whole)
+        return laplacian(whole, between)
 
     def _sample(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
         """What the tree is grown on, and what each document counts."""

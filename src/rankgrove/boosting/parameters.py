@@ -31,6 +31,7 @@ from rankgrove.rules import (
     with_options,
 )
 from rankgrove.trees.grower import Growth, TreeOptions
+from rankgrove.trees.joint_leaves import MOST_JOINT_LEAVES
 
 # What an oblivious tree may be deep, and has unless told; any other tree has so many leaves.
 _DEEPEST, _OBLIVIOUS_DEPTH, _LEAVES = 16, 6, 31
@@ -392,17 +393,24 @@ class Parameters(TrainingParameters):
         "newton", "Weigh documents by their curvature, or count them (MART), to choose splits.",
         panel=TREES,
     )  # fmt: skip
-    leaf: Literal["newton", "newton_cross_leaf", "mean"] = option(
+    leaf: Literal["newton", "newton_cross_leaf", "joint", "mean"] = option(
         "newton",
         "The value of a leaf.",
         "newton: the sum of forces by that of curvatures and `l2`. newton_cross_leaf, of pairwise "
         "objectives: the curvature of a pair counts only if its documents are in different leaves. "
+        "joint, of pairwise objectives: all leaves at once, as a pair in two leaves moves both. "
         "mean: the mean force.",
         panel=TREES,
     )  # fmt: skip
     leaf_steps: int = option(
         1, "Steps in each leaf, one after the other.", "Each computes the forces anew.",
         panel=TREES, least=1,
+    )  # fmt: skip
+    leaf_noise: Literal["same", "new"] = option(
+        "same",
+        "Whether the values of leaves see the noise that splits were chosen by, or another draw.",
+        "Of objectives with noise. new computes the forces a second time for each tree.",
+        panel=DRAWN,
     )  # fmt: skip
     subsample: float = option(
         1.0, "Share of the data that a tree is grown on.", panel=DRAWN, above=0, most=1
@@ -477,17 +485,36 @@ class Parameters(TrainingParameters):
         if self.grower == "oblivious":
             depth = f"{parameter('max_depth')} of oblivious trees"
             whole_number(depth, self.max_depth, 1, _DEEPEST, none=True)
-        if self.leaf == "newton_cross_leaf" and not isinstance(objective, Pairwise):
+        self._check_leaves(objective)
+        if self.learning_rate * self.shrink_rate >= 1:
+            rule = f"be below 1 / {parameter('learning_rate')}, {1 / self.learning_rate:g}"
+            raise refusal("shrink_rate", rule, self.shrink_rate)
+
+    def _check_leaves(self, objective: Objective) -> None:
+        """Refuse values of leaves that the objective, the sample or the trees do not go with."""
+        if self.leaf in ("newton_cross_leaf", "joint") and not isinstance(objective, Pairwise):
             raise refusal(
                 "leaf", "be newton or mean for an objective without pairs",
                 got=f"{self.leaf!r} for {objective.name}",
             )  # fmt: skip
-        if self.temperature is not None and self.leaf_steps > 1:
-            rule = "be 1 with a temperature: later steps would undo its noise"
-            raise refusal("leaf_steps", rule, self.leaf_steps)
-        if self.learning_rate * self.shrink_rate >= 1:
-            rule = f"be below 1 / {parameter('learning_rate')}, {1 / self.learning_rate:g}"
-            raise refusal("shrink_rate", rule, self.shrink_rate)
+        if self.leaf == "joint":
+            if self.subsample < 1 and self.sampling not in ("query", "variance_query"):
+                rule = "be query or variance_query with leaf joint, as a pair counts as a whole"
+                raise refusal("sampling", rule, self.sampling)
+            n_leaves = self.resolve().trees.max_leaves
+            if n_leaves > MOST_JOINT_LEAVES:
+                rule = f"be newton for trees of more than {MOST_JOINT_LEAVES:,} leaves"
+                raise refusal("leaf", rule, got=f"'joint' for {n_leaves:,}")
+        if self.leaf_noise == "new" and not objective.is_random:
+            rule = "be same for an objective without noise"
+            raise refusal("leaf_noise", rule, got=f"'new' for {objective.name}")
+        if self.temperature is not None:
+            if self.leaf_steps > 1:
+                rule = "be 1 with a temperature: later steps would undo its noise"
+                raise refusal("leaf_steps", rule, self.leaf_steps)
+            if self.leaf_noise == "new":
+                rule = "be same with a temperature: other forces would be without its noise"
+                raise refusal("leaf_noise", rule, self.leaf_noise)
 
     @property
     def bounds(self) -> Bounds:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, chunk_queries
+from rankgrove._jit import as_input, chunk_queries, run_queries
 from rankgrove.data.documents import Documents
 from rankgrove.errors import DataError
 from rankgrove.metrics.base import Metric
+from rankgrove.objectives.leaf_pairs import Between, LeafSums, Leaves
 from rankgrove.rules import check_options
 
 Floats = NDArray[np.float64]
-Leaves = NDArray[np.int32]
 
 # The square of this is finite: a bound of what is squared.
 LARGEST = 1e150
@@ -52,29 +53,65 @@ class Forces(ABC):
         """
         raise NotImplementedError
 
+    def keep_pairs(self) -> None:  # noqa: B027 (most have nothing to keep)
+        """Let `compute` from now on keep what `sum_between` asks for, where that saves time."""
+
+    def sum_between(self, scores: Floats, iteration: int, sums: LeafSums) -> None:
+        """Add the curvatures of pairs in different leaves to the sums of these two leaves.
+
+        The pairs are those of the last `compute`, which was at these scores and this iteration.
+        """
+        raise NotImplementedError
+
     def cost(self, scores: Floats) -> Floats | None:
         """The cost of each query, with its weight; None where forces are not those of one cost."""
         return None
 
 
+# Pushes queries first to last, and adds their pairs to what is between leaves.
+Push = Callable[[int, int, Between | None], None]
+
+
 class ForcesOfPairs(Forces):
     """Forces of pairs, of which curvatures may leave out those within a leaf."""
 
+    _n_jobs: int | None
+
+    @property
     @abstractmethod
-    def _push(
+    def _chunks(self) -> Sequence[int]:
+        """The bounds of chunks of queries."""
+
+    @abstractmethod
+    def _pusher(
         self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
+    ) -> Push:
+        """What does as `compute` for some queries; leaves are none, or one per document."""
+
+    def _push(
+        self, scores: Floats, iteration: int, leaves: Any, forces: Floats, curvatures: Floats
     ) -> None:
-        """As `compute`; leaves are none, or those of `cross_leaf_curvatures`."""
+        inputs = as_input(scores, np.float64), iteration, as_input(leaves, np.int32)
+        push = self._pusher(*inputs, forces, curvatures)
+        run_queries(lambda first, last: push(first, last, None), self._chunks, self._n_jobs)
 
     def compute(self, scores: Floats, iteration: int, forces: Floats, curvatures: Floats) -> None:
-        no_leaves = as_input([], np.int32)
-        self._push(as_input(scores, np.float64), iteration, no_leaves, forces, curvatures)
+        self._push(scores, iteration, [], forces, curvatures)
 
     def cross_leaf_curvatures(self, scores: Floats, iteration: int, leaves: Leaves) -> Floats:
-        forces, curvatures = np.empty(len(scores)), np.empty(len(scores))
-        inputs = as_input(scores, np.float64), iteration, as_input(leaves, np.int32)
-        self._push(*inputs, forces, curvatures)
+        forces, curvatures = np.empty((2, len(scores)))
+        self._push(scores, iteration, leaves, forces, curvatures)
         return curvatures
+
+    def sum_between(self, scores: Floats, iteration: int, sums: LeafSums) -> None:
+        outputs = np.empty((2, len(scores)))
+        push = self._pusher(as_input(scores, np.float64), iteration, sums.leaves, *outputs)
+
+        def add(first: int, last: int) -> None:
+            with sums.between() as between:
+                push(first, last, between)
+
+        run_queries(add, self._chunks, self._n_jobs)
 
 
 def chunks_of(data: Documents, most_documents: int, few_documents: int = 0) -> list[int]:

@@ -29,6 +29,7 @@ from rankgrove._jit.elementary import (
 from rankgrove._jit.hashing import mix
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.metrics.forms import PRODUCT, SIGN, split_deltas
+from rankgrove.objectives.leaf_pairs import add_row, end_query
 from rankgrove.objectives.neighbours import draw_scores, scale_of_query
 
 # Scores, times sigma, that are no further apart than this have powers of a common scale; their
@@ -182,7 +183,7 @@ def _draw_block(n_worse, share, key):
 
 
 @kernel
-def _push_rows(kind, n, is_near, slope, share, key, parts, sure, weighed, leaves, work):
+def _push_rows(kind, n, is_near, slope, share, key, parts, sure, weighed, leaves, between, work):
     """Add the forces and curvatures of all pairs to those of their documents, without sigma.
 
     Parameters
@@ -193,7 +194,7 @@ def _push_rows(kind, n, is_near, slope, share, key, parts, sure, weighed, leaves
         0, or what the distance of two scores is multiplied by to divide weights.
     share, key
         How many of the worse documents are drawn, and by which number.
-    weighed, leaves
+    weighed, leaves, between
         As in `push_neighbours`, in the order of x.
 
     Returns the sum of the absolute forces of all pairs.
@@ -229,6 +230,9 @@ def _push_rows(kind, n, is_near, slope, share, key, parts, sure, weighed, leaves
         if len(leaves):
             for j in range(start, start + length):
                 row_curvatures[j] = 0.0 if leaves[i] == leaves[j] else row_curvatures[j]
+        if between is not None:
+            worse = slice(start, start + length)
+            add_row(between, leaves[i], leaves[worse], row_curvatures[worse])
         pushed = subtract_lanes(row_forces[row], forces[row])
         size += pushed
         forces[i] += pushed
@@ -316,7 +320,8 @@ def _take_documents(values, rows, scale, document_weights, leaves, placed_leaves
 @kernel
 def push_by_label(
     scores, values, order, places, tie_order, offsets, scales, shares, weights, first, last, kind,
-    discounts, sigma, normalise, draws, document_weights, leaves, out_forces, out_curvatures
+    discounts, sigma, normalise, draws, document_weights, leaves, between, out_forces,
+    out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -329,7 +334,7 @@ def push_by_label(
         another kernel pushes it.
     shares
         One per query: about how many of the worse documents of each are drawn. All, without draws.
-    tie_order, weights, kind, discounts, draws, document_weights, leaves
+    tie_order, weights, kind, discounts, draws, document_weights, leaves, between
         As in `push_queries`.
     """
     longest = longest_query(offsets, first, last)
@@ -378,12 +383,14 @@ def push_by_label(
             slope = 1.0 / sigma if normalise and apart > 0.0 else 0.0
             size += _push_rows(
                 kind, n, apart <= _WIDEST, slope, shares[q], key, parts, sure[:n_turns],
-                document_weights, placed_leaves, work
+                document_weights, placed_leaves, between, work
             )  # fmt: skip
         norm = scale_of_query(size, sigma, rounds, normalise, weights[q])
         for i in range(n):
             out_forces[rows[i]] = sigma * norm * work[_FORCES, i]
             out_curvatures[rows[i]] = sigma * sigma * norm * work[_CURVATURES, i]
+        if between is not None:
+            end_query(between, sigma * sigma * norm * between.counts[q])
 
 
 @kernel

@@ -27,12 +27,14 @@ from rankgrove._jit.elementary import (
 )
 from rankgrove._jit.hashing import mix
 from rankgrove.metrics.forms import prepare_deltas, weigh_diagonal
+from rankgrove.objectives.leaf_pairs import add_diagonal, keep_pairs
 
 # The rows of work space, each as long as a query: scores, x and the sums in rank order; parts of
-# deltas; weights and what pairs contribute.
+# deltas; weights and what pairs contribute; 1 where a document is an anchor.
 SCORES, X, FORCES, CURVATURES, DOCUMENT_WEIGHTS = range(5)
 _UPPER, _LOWER, _BETWEEN, _PASSING, _WEIGHTS, _FORCE, _CURVATURE = range(5, 12)
-N_WORK_ROWS = 12
+ANCHORS = 12
+N_WORK_ROWS = 13
 
 
 @by_address
@@ -121,15 +123,18 @@ def _push_pairs(sigma, scores, below, weights, force, curvature):
 
 @kernel
 def push_neighbours(
-    kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed, leaves,
-    work
+    kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed, anchors,
+    leaves, between, kept, q, idx, work
 ):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
     Of pairs whose ranks are `nearest` to `furthest` apart. `weighed` is None, or the work rows have
-    the weights of documents. `leaves` is empty, or holds the leaf of each document in rank order:
-    then only pairs whose documents are in different leaves have a curvature. Returns the sum of the
-    absolute forces of all pairs if they are to be normalised.
+    the weights of documents; `anchors` is None, or they have which documents are anchors, whose
+    pairs count wherever they stand. `leaves` is empty, or holds the leaf of each document in rank
+    order: then only pairs whose documents are in different leaves have a curvature, and these are
+    added to `between` if it is not None. If `kept` is not None, the pairs are kept as those of
+    query q, with the places `idx` of its documents. Returns the sum of the absolute forces of all
+    pairs if they are to be normalised.
     """
     scores, forces, curvatures = work[SCORES], work[FORCES], work[CURVATURES]
     upper, lower = work[_UPPER], work[_LOWER]
@@ -137,14 +142,19 @@ def push_neighbours(
         forces[i] = 0.0
         curvatures[i] = 0.0
     prepare_deltas(kind, n, work[X], discounts, upper, lower)
+    deepest = depth if anchors is None else n
     size = 0.0
     for distance in range(1, min(furthest, n - 1) + 1):
         m = weigh_diagonal(
-            kind, distance, depth, n, work[X], discounts, upper, lower, work[_BETWEEN],
+            kind, distance, deepest, n, work[X], discounts, upper, lower, work[_BETWEEN],
             work[_PASSING], work[_WEIGHTS]
         )  # fmt: skip
         if distance < nearest:
             continue
+        if anchors is not None:
+            marks = work[ANCHORS]
+            for a in range(min(depth, m), m):
+                work[_WEIGHTS, a] *= max(marks[a], marks[a + distance])
         if weighed is not None:
             of_documents = work[DOCUMENT_WEIGHTS]
             for a in range(m):
@@ -157,6 +167,10 @@ def push_neighbours(
         if len(leaves):
             for a in range(m):
                 curvature[a] = curvature[a] if leaves[a] != leaves[a + distance] else 0.0
+        if between is not None:
+            add_diagonal(between, leaves, leaves[distance:], curvature)
+        if kept is not None:
+            keep_pairs(kept, q, idx, idx[distance:], curvature)
         add(force, forces[:m])
         subtract(force, forces[distance : distance + m])
         add(curvature, curvatures[:m])

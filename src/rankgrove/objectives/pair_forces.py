@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,18 @@ from rankgrove._jit.elementary import LANES, NOISES
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.documents import Documents
 from rankgrove.metrics.forms import DISTANCE, SIGN, Form
-from rankgrove.objectives.base import Floats, ForcesOfPairs, Leaves, chunks_of
+from rankgrove.objectives.anchors import Anchors
+from rankgrove.objectives.base import Floats, ForcesOfPairs, Push, chunks_of
 from rankgrove.objectives.label_pairs import LabelOrder, push_by_label, sum_pair_costs
+from rankgrove.objectives.leaf_pairs import (
+    LONGEST_KEPT,
+    MOST_KEPT,
+    Between,
+    Kept,
+    LeafSums,
+    Leaves,
+    sum_kept,
+)
 from rankgrove.objectives.neighbours import Distances, Draws
 from rankgrove.objectives.pairs import push_queries
 
@@ -34,7 +45,7 @@ _FEW_PAIRS, _PAIRS_FOR_A_PLACE = 100_000, 8
 
 
 class PairForces(ForcesOfPairs):
-    """The loops of pairs. `compute` keeps nothing, so threads may share it.
+    """The loops of pairs. `compute` keeps nothing unless told, so threads may share it.
 
     Attributes
     ----------
@@ -71,6 +82,7 @@ class PairForces(ForcesOfPairs):
         goes_by_label = objective.takes_all_ranks and form.kind != DISTANCE
         by_label = goes_by_label & (sizes - 1 <= form.depth)
         self.n_pairs = 0
+        self._kept: Kept | None = None
         self._prepare_rows(objective, form, sizes, ~by_label)
         self._prepare_labels(objective, form, by_label)
         steps = objective.n_rankings * (self.n_pairs + _PAIRS_FOR_A_PLACE * data.n_documents)
@@ -83,6 +95,7 @@ class PairForces(ForcesOfPairs):
     ) -> None:
         """What `push_queries` takes for the queries that go by rank, if there are any."""
         self._rows: tuple[Any, ...] | None = None
+        self._neighbours: Distances | None = None
         if not by_rank.any():
             return
         longest = int(sizes.max())
@@ -92,6 +105,9 @@ class PairForces(ForcesOfPairs):
         bounded = not (objective.has_all_neighbours or self._ranks_by_score)
         self._neighbours = Distances(nearest, furthest) if bounded else None
         self._depth = form.depth
+        self._anchors = None
+        if objective.truncation_anchors == "ideal":
+            self._anchors = Anchors.make(form.values, self._offsets, form.depth)
         scales = np.where(by_rank, form.scales, np.nan)
         self._rows = (
             as_input(form.values, np.float64), self._offsets, as_input(scales, np.float64),
@@ -125,26 +141,53 @@ class PairForces(ForcesOfPairs):
         )  # fmt: skip
         self.n_pairs += int((pairs * shares).sum())
 
-    def _push(
-        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
-    ) -> None:
-        draws = Draws(*self._noise, iteration_key(self._seed, iteration), self._numbers)
-        outputs = (self._document_weights, leaves, forces, curvatures)
+    @property
+    def _chunks(self) -> Sequence[int]:
+        return self._bounds
 
-        def push(first: int, last: int) -> None:
+    def keep_pairs(self) -> None:
+        if self._rows is None or self._neighbours is None:
+            return
+        nearest, furthest = self._neighbours
+        pairs_a_document = (furthest - nearest + 1) * self._noise[2]
+        longest = int(np.diff(self._offsets).max(initial=0))
+        if pairs_a_document <= MOST_KEPT and longest <= LONGEST_KEPT:
+            self._kept = Kept.make(self._offsets, pairs_a_document)
+
+    def sum_between(self, scores: Floats, iteration: int, sums: LeafSums) -> None:
+        kept = self._kept
+        if kept is None:
+            super().sum_between(scores, iteration, sums)
+            return
+
+        def add(first: int, last: int) -> None:
+            with sums.between() as between:
+                sum_kept(kept, self._offsets, sums.leaves, first, last, between)
+
+        run_queries(add, self._bounds, self._n_jobs)
+
+    def _pusher(
+        self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
+    ) -> Push:
+        draws = Draws(*self._noise, iteration_key(self._seed, iteration), self._numbers)
+        # What is pushed across leaves only is not what is kept.
+        kept = None if len(leaves) else self._kept
+
+        def push(first: int, last: int, between: Between | None) -> None:
+            inputs = (self._document_weights, leaves, between)
             if self._rows is not None:
                 push_queries(
                     scores, *self._rows, self._weights, first, last, *self._kind, self._depth,
                     *self._how, None if self._ranks_by_score else draws, self._neighbours,
-                    self._tie_order, *outputs,
+                    self._anchors, self._tie_order, *inputs, kept, forces, curvatures,
                 )  # fmt: skip
             if self._labels is not None:
                 push_by_label(
                     scores, *self._labels, self._weights, first, last, *self._kind, *self._how,
-                    draws if self._draws_by_label else None, *outputs,
+                    draws if self._draws_by_label else None, *inputs, forces, curvatures,
                 )  # fmt: skip
 
-        run_queries(push, self._bounds, self._n_jobs)
+        return push
 
 
 class PlainForces(PairForces):

@@ -23,7 +23,10 @@ from rankgrove._jit import add_lanes, empty, kernel, subtract_lanes, sum_lanes
 from rankgrove._jit.elementary import LANES, LARGEST, exponentials
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.metrics.forms import CASCADE, DISTANCE, prepare_deltas, weigh_row
+from rankgrove.objectives.anchors import mark_anchors
+from rankgrove.objectives.leaf_pairs import add_row, end_query
 from rankgrove.objectives.neighbours import (
+    ANCHORS,
     CURVATURES,
     DOCUMENT_WEIGHTS,
     FORCES,
@@ -68,12 +71,16 @@ def _add_sizes(row, sums):
 
 
 @kernel
-def _push_rows(kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, work):
+def _push_rows(
+    kind, n, depth, deepest, sigma, near, slope, normalise, discounts, weighed, leaves, between,
+    work
+):  # fmt: skip
     """Forces and curvatures of one ranked query into the work rows, without sigma.
 
     Scores fall from rank to rank, or sigma times their range is at most _MOVE_REFERENCE. The work
-    rows have 8 entries to spare; `leaves` is as in `push_neighbours`. Returns the sum of the
-    absolute forces of all pairs.
+    rows have 8 entries to spare. From `depth` to `deepest` only pairs with anchors count, which
+    the work rows have; `leaves` and `between` are as in `push_neighbours`. Returns the
+    sum of the absolute forces of all pairs.
     """
     scores, x, exponents = work[SCORES], work[X], work[_EXPONENTIALS]
     weights, row_forces, row_curvatures = work[_WEIGHTS], work[_FORCE], work[_CURVATURE]
@@ -89,7 +96,7 @@ def _push_rows(kind, n, depth, sigma, near, slope, normalise, discounts, weighed
         sizes[i] = 0.0
     prepare_deltas(kind, n, x, discounts, upper, lower)
     reference = np.inf
-    for rank_a in range(min(depth, n - 1)):
+    for rank_a in range(min(deepest, n - 1)):
         if kind == CASCADE and upper[rank_a] == 0.0:
             # Nobody gets here, or below.
             break
@@ -110,6 +117,9 @@ def _push_rows(kind, n, depth, sigma, near, slope, normalise, discounts, weighed
         )  # fmt: skip
         for i in range(n, hi):
             weights[i] = 0.0
+        if rank_a >= depth and work[ANCHORS, rank_a] == 0.0:
+            for i in range(lo, n):
+                weights[i] *= work[ANCHORS, i]
         if weighed is not None:
             for i in range(lo, n):
                 weights[i] *= of_documents[rank_a] * of_documents[i]
@@ -121,6 +131,8 @@ def _push_rows(kind, n, depth, sigma, near, slope, normalise, discounts, weighed
             for i in range(lo, n):
                 same = leaves[i] == leaves[rank_a]
                 row_curvatures[i] = 0.0 if same else row_curvatures[i]
+        if between is not None:
+            add_row(between, leaves[rank_a], leaves[lo:], row_curvatures[lo:n])
         forces[rank_a] += subtract_lanes(row_forces[row], forces[row])
         curvatures[rank_a] += add_lanes(row_curvatures[row], curvatures[row])
         if normalise:
@@ -140,27 +152,29 @@ def _range_of(scores):
 
 @kernel
 def _push_ranking(
-    draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise, discounts, weighed,
-    leaves, work
+    draws, neighbours, anchors, apart, kind, n, depth, deepest, sigma, near, slope, normalise,
+    discounts, weighed, leaves, between, kept, q, idx, work
 ):  # fmt: skip
     """As `_push_rows`, also of pairs of near ranks, and of scores in any order that are `apart`."""
     if draws is None:
         return _push_rows(
-            kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, work
-        )
+            kind, n, depth, deepest, sigma, near, slope, normalise, discounts, weighed, leaves,
+            between, work
+        )  # fmt: skip
     if neighbours is None:
         # (1 as it stands would compile the kernel below anew.)
         nearest, furthest = np.int64(1), n
         if sigma * apart <= _MOVE_REFERENCE:
             return _push_rows(
-                kind, n, depth, sigma, near, slope, normalise, discounts, weighed, leaves, work
-            )
+                kind, n, depth, deepest, sigma, near, slope, normalise, discounts, weighed, leaves,
+                between, work
+            )  # fmt: skip
     else:
         nearest, furthest = neighbours.nearest, neighbours.furthest
     # Every exponent by itself: none is too large.
     return push_neighbours(
         kind, n, depth, nearest, furthest, sigma, near, slope, normalise, discounts, weighed,
-        leaves, work
+        anchors, leaves, between, kept, q, idx, work
     )  # fmt: skip
 
 
@@ -187,7 +201,8 @@ def _take_documents(
 @kernel
 def push_queries(
     scores, values, offsets, scales, weights, first, last, kind, discounts, depth, sigma,
-    normalise, draws, neighbours, tie_order, document_weights, leaves, out_forces, out_curvatures
+    normalise, draws, neighbours, anchors, tie_order, document_weights, leaves, between, kept,
+    out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last.
 
@@ -210,12 +225,18 @@ def push_queries(
     neighbours
         None, or how far the documents of a pair may be apart: `Distances`. What the one or the
         other does not take is not compiled.
+    anchors
+        None, or which documents count below `depth`, too: `Anchors`.
     tie_order
         Empty, or the rows in the order in which those with equal scores are ranked.
     document_weights
         None, or one per document: a pair counts the product of the two.
     leaves
         Empty, or one per document: see `push_neighbours`.
+    between
+        None, or what the curvatures of pairs in different leaves are added to: `Between`.
+    kept
+        None, or where pairs are kept, of near ranks only: `Kept`.
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
@@ -230,6 +251,8 @@ def push_queries(
             continue
         out_forces[lo : lo + n] = 0.0
         out_curvatures[lo : lo + n] = 0.0
+        if kept is not None:
+            kept.ends[q] = kept.starts[q]
         if scales[q] == 0.0:
             continue
         for i in range(n):
@@ -255,11 +278,15 @@ def push_queries(
                 lo, idx, compared, values, scales[q], tie_order, document_weights, leaves,
                 own_leaves, work
             )  # fmt: skip
+            deepest = depth
+            if anchors is not None:
+                last_anchor = mark_anchors(anchors, q, scales[q], work[X], work[ANCHORS, :n])
+                deepest = max(depth, last_anchor + 1)
             # What pairs are divided by: near + slope * the distance of their scores.
             near, slope = (0.01, 1.0) if normalise and apart > 0.0 else (1.0, 0.0)
             size += _push_ranking(
-                draws, neighbours, apart, kind, n, depth, sigma, near, slope, normalise,
-                discounts, document_weights, own_leaves, work
+                draws, neighbours, anchors, apart, kind, n, depth, deepest, sigma, near, slope,
+                normalise, discounts, document_weights, own_leaves, between, kept, q, idx, work
             )  # fmt: skip
             for i in range(n):
                 out_forces[lo + idx[i]] += work[FORCES, i]
@@ -268,3 +295,7 @@ def push_queries(
         for i in range(lo, lo + n):
             out_forces[i] *= sigma * norm
             out_curvatures[i] *= sigma * sigma * norm
+        if between is not None:
+            end_query(between, sigma * sigma * norm * between.counts[q])
+        if kept is not None:
+            kept.factors[q] = sigma * sigma * norm

@@ -59,6 +59,10 @@ class Pairwise(Objective):
         A number T counts only pairs whose better-ranked document is among the first T. For DCG
         and NDCG it is LightGBM's form: it also takes the place of the metric's cut-off in the
         ideal DCG, and the discounts have none. None takes the swap delta as it is.
+    truncation_anchors
+        `ideal` also counts the pairs of documents that are among the first T of the ideal ranking,
+        by what the metric sees in them and, of equal ones, by rank (Lambda-eX: Marcuzzi, Lucchese,
+        Orlando 2023). Without a truncation no pair below the cut-off of the metric has a weight.
     normalise
         As LightGBM's `lambdarank_norm`: w is divided by 0.01 + |z_i - z_j|, unless all scores
         of the query are equal, and then all forces and curvatures of the query are multiplied
@@ -86,6 +90,11 @@ class Pairwise(Objective):
         least=1,
         none="the metric's own cut-off",
     )
+    truncation_anchors: Literal["ranked", "ideal"] = option(
+        "ranked",
+        "ideal: with a truncation, pairs of documents that belong to so many first ranks of the "
+        "ideal ranking count, too, wherever these stand.",
+    )
     normalise: bool = option(False, "Scale the forces of each query to a comparable size.")
     noise: Noise = option("none", "Noise that rankings are drawn with.")
     noise_scale: float = option(1.0, "Scale of that noise.", above=0, below=LARGEST)
@@ -109,6 +118,11 @@ class Pairwise(Objective):
             raise refusal("neighbours", "be left out with neighbours_exactly", self.neighbours)
         if self.noise_in_margin and not self.is_random:
             raise refusal("noise_in_margin", "be left out without noise", self.noise_in_margin)
+        if self.truncation_anchors == "ideal" and self.truncation is None:
+            raise refusal(
+                "truncation_anchors", "be ranked without a truncation", self.truncation_anchors,
+                advice="give a truncation, as pairs past the metric's cut-off weigh nothing",
+            )  # fmt: skip
         if self._tie_policy == "expected" and not self.is_random:
             raise refusal(
                 "metric",

@@ -16,10 +16,11 @@ of its query and of its two documents multiply it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from rankgrove._jit import as_input, empty, kernel, run_queries
+from rankgrove._jit import as_input, empty, kernel
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
@@ -27,7 +28,8 @@ from rankgrove.errors import refusal
 from rankgrove.metrics.base import Rankings
 from rankgrove.metrics.forms import PRODUCT
 from rankgrove.metrics.spec import parse_metric
-from rankgrove.objectives.base import Floats, Forces, ForcesOfPairs, Leaves, Objective
+from rankgrove.objectives.base import Floats, Forces, ForcesOfPairs, Objective, Push
+from rankgrove.objectives.leaf_pairs import Between, Leaves, add_diagonal, end_query
 from rankgrove.objectives.pairwise import LambdaMART, Pairwise, RankMART
 from rankgrove.objectives.summed import of_one_metric
 
@@ -37,16 +39,18 @@ _CHUNK_QUERIES = 64
 @kernel
 def push_preferences(
     scores, offsets, weights, first, last, better, worse, probability, pair_weights, starts,
-    discounts, depth, sigma, leaves, out_forces, out_curvatures
+    discounts, depth, sigma, leaves, between, out_forces, out_curvatures
 ):  # fmt: skip
     """Forces and curvatures of queries first to last from their pairs, starts[q] to starts[q + 1].
 
     Without discounts every pair counts 1. `leaves` is empty, or the leaf of each document: then
-    only pairs whose documents are in different leaves have a curvature.
+    only pairs whose documents are in different leaves have a curvature, and these are added to
+    `between` if it is not None.
     """
     longest = longest_query(offsets, first, last)
     used, room, ranked_scores, ranked_idx = ranking_scratch(longest)
     rank_of = empty(longest, np.int64)
+    alone = empty(1, np.float64)
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
@@ -79,6 +83,11 @@ def push_preferences(
             out_forces[j] -= force
             out_curvatures[i] += curvature
             out_curvatures[j] += curvature
+            if between is not None:
+                alone[0] = curvature
+                add_diagonal(between, leaves[i : i + 1], leaves[j : j + 1], alone)
+        if between is not None:
+            end_query(between, between.counts[q])
 
 
 class PreferenceForces(ForcesOfPairs):
@@ -119,15 +128,18 @@ class PreferenceForces(ForcesOfPairs):
         self._objective, self._query = objective, query
         self._n_queries, self._n_jobs = data.n_queries, n_jobs
 
-    def _push(
+    @property
+    def _chunks(self) -> Sequence[int]:
+        return [*range(0, self._n_queries, _CHUNK_QUERIES), self._n_queries]
+
+    def _pusher(
         self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
-    ) -> None:
-        def push(first: int, last: int) -> None:
-            numbers = (*self._pairs, *self._how, leaves)
+    ) -> Push:
+        def push(first: int, last: int, between: Between | None) -> None:
+            numbers = (*self._pairs, *self._how, leaves, between)
             push_preferences(scores, *self._inputs, first, last, *numbers, forces, curvatures)
 
-        bounds = [*range(0, self._n_queries, _CHUNK_QUERIES), self._n_queries]
-        run_queries(push, bounds, self._n_jobs)
+        return push
 
     def cost(self, scores: Floats) -> Floats | None:
         if not (isinstance(self._objective, RankMART) and self._objective.takes_all_pairs):
@@ -146,11 +158,12 @@ def check_takes_preferences(objective: Objective) -> Pairwise:
         or objective.noise != "none"
         or objective.distances(2) != (1, 2)
         or getattr(objective, "weighting", "swap_delta") != "swap_delta"
+        or objective.truncation_anchors != "ranked"
     ):
         raise refusal(
             "objective",
-            "be rankmart or lambdamart, without noise, with all neighbours and weights of swap "
-            "deltas, to train from preferences",
+            "be rankmart or lambdamart, without noise, with all neighbours, weights of swap deltas "
+            "and ranked anchors, to train from preferences",
             got=objective.name,
         )
     if isinstance(objective, LambdaMART) and not of_one_metric(parse_metric(objective.metric)):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, compile_swaps, run_chunks
+from rankgrove._jit import as_input, compile_swaps
 from rankgrove._jit.elementary import NOISES, draw_noise
 from rankgrove._jit.hashing import iteration_key
 from rankgrove.data.documents import Documents
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.custom import Custom
-from rankgrove.objectives.base import Floats, ForcesOfPairs, Leaves
+from rankgrove.objectives.base import Floats, ForcesOfPairs, Push
+from rankgrove.objectives.leaf_pairs import Between, Leaves, add_diagonal, end_query
 
 if TYPE_CHECKING:
     from rankgrove.objectives.pairwise import Pairwise
@@ -50,23 +52,29 @@ class RecomputedForces(ForcesOfPairs):
         self._tie_order = tie_order if len(tie_order) else np.arange(data.n_documents)
         self._n_jobs, self._seed = n_jobs, seed
 
-    def _push(
+    @property
+    def _chunks(self) -> Sequence[int]:
+        # Each query by itself.
+        return range(self._data.n_queries + 1)
+
+    def _pusher(
         self, scores: Floats, iteration: int, leaves: Leaves, forces: Floats, curvatures: Floats
-    ) -> None:
+    ) -> Push:
         offsets = self._data.offsets.tolist()
         key = int(iteration_key(self._seed, iteration))
         weights = self._data.query_weights
 
-        def task(query: int) -> None:
+        def push(query: int, _: int, between: Between | None) -> None:
             rows = slice(offsets[query], offsets[query + 1])
-            pushed = self._push_query(scores[rows], rows, query, key, leaves[rows])
+            pushed = self._push_query(scores[rows], rows, query, key, leaves[rows], between)
             forces[rows], curvatures[rows] = weights[query] * pushed[0], weights[query] * pushed[1]
 
-        run_chunks(task, self._data.n_queries, self._n_jobs)
+        return push
 
     def _push_query(
-        self, scores: Floats, rows: slice, query: int, key: int, leaves: Leaves
-    ) -> tuple[Floats, Floats]:
+        self, scores: Floats, rows: slice, query: int, key: int, leaves: Leaves,
+        between: Between | None,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
         objective, n, sigma = self._objective, len(scores), self._objective.sigma
         labels, of_documents = self._data.labels[rows], self._data.document_weights
         forces, curvatures, size = np.zeros(n), np.zeros(n), 0.0
@@ -81,10 +89,14 @@ class RecomputedForces(ForcesOfPairs):
             z = (noisy if objective.noise_in_margin else scores)[order]
             r = labels[order].astype(np.float64)
             deltas = np.zeros((n, n))
-            self._metric.fill_deltas(
-                as_input(r, np.float64), self._depth, self._distances[1], deltas
-            )
+            has_anchors = objective.truncation_anchors == "ideal"
+            depth = n if has_anchors else self._depth
+            self._metric.fill_deltas(as_input(r, np.float64), depth, self._distances[1], deltas)
             deltas[too_near] = 0.0
+            if has_anchors:
+                counts = ranks < self._depth
+                counts[np.argsort(-r, kind="stable")[: self._depth]] = True
+                deltas *= counts[:, None] | counts[None, :]
             away = z[:, None] - z[None, :]
             weight = np.abs(deltas) * np.sign(r[:, None] - r[None, :])
             if of_documents is not None:
@@ -98,6 +110,10 @@ class RecomputedForces(ForcesOfPairs):
             if len(leaves):
                 own = leaves[order]
                 bend = np.where(own[:, None] != own[None, :], bend, 0.0)
+            if between is not None:
+                pairs = [np.repeat(own, n), np.tile(own, n), bend.ravel()]
+                kinds = (np.int32, np.int32, np.float64)
+                add_diagonal(between, *map(as_input, pairs, kinds))
             forces[order] += force.sum(axis=1) - force.sum(axis=0)
             curvatures[order] += bend.sum(axis=1) + bend.sum(axis=0)
             size += float(np.abs(force).sum())
@@ -105,6 +121,9 @@ class RecomputedForces(ForcesOfPairs):
         total = 2 * sigma * size * scale
         if objective.normalise and total > 0:
             scale *= np.log2(1 + total) / total
+        if between is not None:
+            factor = float(self._data.query_weights[query] * between.counts[query])
+            end_query(between, sigma**2 * scale * factor)
         return forces * sigma * scale, curvatures * sigma**2 * scale
 
     def _noisy(self, scores: Floats, query: int, permutation: int, key: int) -> Floats:

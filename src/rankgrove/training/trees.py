@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +14,13 @@ from rankgrove.data.documents import Documents
 from rankgrove.data.memory import available_memory, check_memory
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import refusal
+from rankgrove.metrics.cascade import MRR
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.model.base import PLAN
 from rankgrove.model.model import N_BASE_TREES, Model
 from rankgrove.model.schema import Schema
+from rankgrove.objectives.base import Objective
+from rankgrove.objectives.pairwise import LambdaMART
 from rankgrove.training.base import apply_base, check_categories
 from rankgrove.training.checkpoints import (
     DATA_CHECKSUM,
@@ -87,6 +92,20 @@ class TreeTrainer(Boosting):
         return Model(self.ensemble_of(n_steps), schema, parameters, history, notes=notes)
 
 
+def warn_of_few_pairs(objective: Objective) -> None:
+    """Say that LambdaMART without noise learns little by a metric that one document decides."""
+    if not isinstance(objective, LambdaMART) or objective.is_random:
+        return
+    metric = parse_metric(objective.metric)
+    if isinstance(metric, MRR):
+        warnings.warn(
+            f"lambdamart with {metric} counts few pairs, those with the first relevant document of "
+            f"a query or above it, and learns little from them: use yetiloss with this metric, "
+            f"which smooths it, or lambdamart with ndcg@10.",
+            stacklevel=3,
+        )
+
+
 def start_trees(
     train: Documents,
     valid: Mapping[str, Documents],
@@ -118,6 +137,7 @@ def start_trees(
         raise refusal("base_model", "be left out where training goes on", got="both")
     base, train, sets = apply_base(base_model, train, valid)
     check_sets(train, sets, parameters)
+    warn_of_few_pairs(parameters.make_objective())
     if base is not None:
         check_categories(base, train, parameters)
     constraints = None

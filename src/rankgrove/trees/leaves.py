@@ -14,6 +14,7 @@ from rankgrove.errors import DataError
 from rankgrove.trees.binning import CATEGORICAL, BinnedMatrix, Bins
 from rankgrove.trees.ensemble import NO_SET, SET_WORDS, Tree
 from rankgrove.trees.grower import GrownTree
+from rankgrove.trees.joint_leaves import joint_values
 from rankgrove.trees.partition import (
     PART_ROWS,
     add_to_parts,
@@ -39,6 +40,7 @@ def leaf_values(
     n_jobs: int | None = None,
     peers: Peers = ALONE,
     scales: Sequence[Scale] | None = None,
+    matrix: Floats | None = None,
 ) -> Floats:
     """The Newton step of each leaf, sum of forces / (sum of curvatures + l2), within its bounds.
 
@@ -47,7 +49,8 @@ def leaf_values(
     so many times. Curvatures count as `least` at the least, so that the step stays within reason
     where splits did not look at them, and a leaf without any gets 0. `unit` is what the bounds of
     nodes are counted in, and `n_all` the number of rows of all workers. `scales` are those of
-    forces and curvatures, by `scales_of`, if they are known.
+    forces and curvatures, by `scales_of`, if they are known. With the `matrix` of pairs between
+    leaves, by `laplacian`, the step is that of all leaves at once, its diagonal `least` or more.
     """
     parts = grown.parts
     sums = np.empty((len(parts), 2, 2), dtype=np.int64)
@@ -68,8 +71,11 @@ def leaf_values(
     if l2_documents:
         whole = float(scales[1].total(totals[:, 1].sum(axis=0)))
         l2 += l2_documents * (whole / max(int(grown.count.sum()), 1))
-    weight = np.maximum(curvature, least) + l2
-    values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
+    if matrix is None:
+        weight = np.maximum(curvature, least) + l2
+        values = np.divide(force, weight, out=np.zeros(n_leaves), where=weight > 0)
+    else:
+        values = joint_values(matrix, force, np.maximum(least - np.diag(matrix), 0.0) + l2)
     clipped: Floats = np.minimum(np.maximum(values, grown.low * unit), grown.high * unit)
     return clipped
 
