@@ -337,3 +337,19 @@ def test_new_noise_gives_the_same_splits_and_the_values_of_another_draw(objectiv
 def test_joint_values_and_new_noise_are_refused_where_they_mean_nothing(wrong, message):
     with pytest.raises(ParameterError, match=message):
         Parameters(**wrong)
+
+
+def test_the_matrix_of_a_sum_of_metrics_is_the_weighted_sum_of_theirs():
+    data = make_data()
+    rng = np.random.default_rng(3)
+    scores, leaves = rng.normal(size=data.n_documents), rng.integers(0, 4, size=data.n_documents)
+    metrics = {"ndcg@5": 2.0, "ndcg": 0.5}
+
+    def matrix(metric):
+        objective = Parameters(objective="lambdamart", metric=metric).make_objective()
+        prepared = objective.prepare(data)
+        prepared.keep_pairs()
+        return matrix_of(prepared, scores, leaves, 4)[0]
+
+    expected = sum(weight * matrix(metric) for metric, weight in metrics.items())
+    np.testing.assert_allclose(matrix(metrics), expected, rtol=1e-9, atol=1e-12)

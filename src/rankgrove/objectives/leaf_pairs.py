@@ -203,6 +203,13 @@ class LeafSums:
         self._all: list[Between] = []
 
     @contextmanager
+    def weighed(self, weight: float) -> Iterator[LeafSums]:
+        """Sums of which each pair counts so much; they are added to these in the end."""
+        part = LeafSums(self.leaves, self._n_leaves, weight * self._counts, self._scale)
+        yield part
+        self._all += part._all
+
+    @contextmanager
     def between(self) -> Iterator[Between]:
         """Something to add to, which no other thread has."""
         with self._lock:

@@ -18,7 +18,8 @@ import numpy as np
 from rankgrove.data.documents import Documents
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.sums import MetricSum, OfLabel, parts_of
-from rankgrove.objectives.base import Floats, Forces, Leaves, Objective
+from rankgrove.objectives.base import Floats, Forces, Objective
+from rankgrove.objectives.leaf_pairs import LeafSums, Leaves
 
 
 class SummedForces(Forces):
@@ -51,6 +52,16 @@ class SummedForces(Forces):
             if weight:
                 total += weight * part.cross_leaf_curvatures(scores, iteration, leaves)
         return total
+
+    def keep_pairs(self) -> None:
+        for part in self._parts:
+            part.keep_pairs()
+
+    def sum_between(self, scores: Floats, iteration: int, sums: LeafSums) -> None:
+        for part, weight in zip(self._parts, self.weights, strict=True):
+            if weight:
+                with sums.weighed(weight) as weighed:
+                    part.sum_between(scores, iteration, weighed)
 
 
 def of_one_metric(metric: Metric) -> bool:
