@@ -128,6 +128,9 @@ def _call_training() -> None:
         make_objective(objective).prepare(two_classes).cost(np.zeros(some.n_documents))
     Ranker("yetiloss", n_estimators=2, grower="oblivious").fit(some)
     Ranker("yetiloss", metric="ndcg@3", n_estimators=1).fit(some)
+    for objective in ("yetirank", "rankmart", "lambdamart"):
+        Ranker(objective, leaf="joint", n_estimators=1, min_samples_leaf=2).fit(some)
+    Ranker("lambdamart", truncation=3, truncation_anchors="ideal", n_estimators=1).fit(some)
     Ranker("rankmart", n_estimators=1, min_samples_leaf=2).fit(some, preferences=[(1, 0)])
 
 
