@@ -17,6 +17,7 @@ from rankgrove.estimators import signatures
 from rankgrove.objectives.registry import OBJECTIVES
 from rankgrove.rules import Option, options_of
 from rankgrove.training.network_parameters import FORCES_OF, NetworkParameters
+from rankgrove.training.recipe import RECIPE, Recipe
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,6 +49,11 @@ def parameters_page() -> str:
     parts = [PAGE]
     for panel, entries in panels.items():
         parts.append(f"## {panel}\n\n{table(entries)}")
+    several = (
+        "Of `Ranker` and `rankgrove train`: how several models become one, see "
+        "[Several models as one](members.md)."
+    )
+    parts.append(f"## {RECIPE}\n\n{several}\n\n{table(options_of(Recipe).values())}")
     names = " and ".join(f"`{name}`" for name in FORCES_OF)
     shared = [
         f"`{name}`" for name in of_networks if name in of_trees and name not in ("objective",)
