@@ -77,15 +77,18 @@ class Distilled:
         metrics = () if self.comparison is None else self.comparison.metrics
         header = ["", *metrics, "µs a document", "trees", "leaves", "weights"]
         rows = [
-            [name, *(f"{self._mean(metric, name):.4f}" for metric in metrics),
+            [name, *(f"{mean:.4f}" for mean in self._means(name)),
              f"{self.speed[name]:.3g}", *(f"{size:,}" for size in self.sizes[name].values())]
             for name in (TEACHER, STUDENT)
         ]  # fmt: skip
         return "\n".join([aligned(header, rows), "", *self._sentences()])
 
-    def _mean(self, metric: str, name: str) -> float:
-        assert self.comparison is not None
-        return next(row.mean for row in self.comparison.summary(metric) if row.name == name)
+    def _means(self, name: str) -> list[float]:
+        """The mean of each metric, of the teacher or the student."""
+        if self.comparison is None:
+            return []
+        tables = map(self.comparison.summary, self.comparison.metrics)
+        return [row.mean for rows in tables for row in rows if row.name == name]
 
     def _sentences(self) -> list[str]:
         lines = [
