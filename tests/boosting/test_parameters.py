@@ -18,6 +18,7 @@ from rankgrove.objectives.function import FunctionObjective
 from rankgrove.objectives.pairwise import LambdaMART, RankMART
 from rankgrove.objectives.registry import OBJECTIVES
 from rankgrove.rules import AUTO, options_of
+from rankgrove.training.recipe import Recipe
 
 NAN, INF = float("nan"), float("inf")
 
@@ -104,13 +105,14 @@ def test_misspelt_name_is_refused_with_the_nearest_one():
         Parameters(objective="lambdamat")
 
 
-def test_ranker_has_the_parameters_with_the_same_defaults_and_two_of_its_own():
+def test_ranker_has_the_parameters_and_the_recipe_with_the_same_defaults_and_two_of_its_own():
     signature = inspect.signature(Ranker.__init__).parameters
     own = {name: p.default for name, p in signature.items() if name not in ("self", "unknown")}
     assert own.pop("n_jobs") is None
     assert own.pop("verbose") is False
-    assert own == {field.name: field.default for field in fields(Parameters)}
-    assert list(own) == [field.name for field in fields(Parameters)]
+    known = [*fields(Parameters), *fields(Recipe)]
+    assert own == {field.name: field.default for field in known}
+    assert list(own) == [field.name for field in known]
     ranker = Ranker()
     assert all(getattr(ranker, name) == default for name, default in own.items())
 

@@ -240,12 +240,12 @@ def _run(
     needs = _memory_text(data[""], sets, parameters)
     options: dict[str, Any] = {} if earlier is None else {"resume": earlier}
     options |= {"base_model": job.base_model, "preferences": pairs, "n_jobs": n_jobs}
-    if needs:
-        say(needs)
     if recipe is None:
         run = start_run(data[""], sets, parameters, **options)
     else:
         run = start_members(data[""], sets, parameters, recipe, verbose=True, say=say, **options)
+    if needs:
+        say(needs)
     n_before = run.n_steps
     run.run(called, verbose=True)
     if run.interrupted and run.n_steps == 0:

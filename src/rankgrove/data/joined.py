@@ -25,7 +25,7 @@ def join_datasets(parts: Sequence[Dataset]) -> Dataset:
     >>> from rankgrove import make_web_search
     >>> train, valid = make_web_search(10, 16).split(0.7, 0.3)
     >>> join_datasets([train, valid])
-    <Dataset: 401 documents, 10 queries, 16 features>
+    <Dataset: 1263 documents, 10 queries, 16 features>
     """
     first = parts[0]
     for part in parts[1:]:
