@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Self
 
 from rankgrove.distributed.following import FollowedRun
+from rankgrove.errors import refusal
 from rankgrove.estimators.ranker import Ranker
 from rankgrove.metrics.base import Metric
 from rankgrove.metrics.spec import parse_metric
@@ -17,11 +18,19 @@ class WorkersRanker(Ranker):
 
     def to_local(self) -> Ranker:
         """A plain `Ranker` with the same parameters and the same model."""
-        names = Ranker._get_param_names()
+        names = set(Ranker._get_param_names()) & set(self._get_param_names())
         ranker = Ranker(**{name: getattr(self, name) for name in names})
         if hasattr(self, "model_"):
             ranker._keep(self.model_)
         return ranker
+
+    def parameters(self) -> Any:
+        """The checked parameters of training; several members are refused."""
+        has_recipe = "members" in self._get_param_names()
+        if has_recipe and not self.recipe().plan(has_valid=True).is_single:
+            rule = "be left out on workers: train members one by one, then combine them"
+            raise refusal("members", rule, got="several")
+        return super().parameters()
 
     def _keep_run(self, run: FollowedRun) -> Self:
         """Become fitted with the model of a run; Ctrl-C goes on to the caller."""
