@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -483,6 +484,13 @@ def test_plain_constructor_checks_shapes_too(change, message):
     with pytest.raises(DataError) as caught:
         Dataset(**{**fields, **change})
     assert str(caught.value) == message
+
+
+def test_replaced_offsets_have_a_shard_of_their_own():
+    data = Dataset.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 2], group=[2, 1])
+    joined = replace(data, offsets=np.array([0, 3]), query_ids=np.array([7]))
+    assert joined.shard.numbers.tolist() == [0]
+    assert joined.shard.n_queries == 1
 
 
 def test_qid_and_group_exclude_each_other():

@@ -75,7 +75,8 @@ class Documents(ABC):
             check_label_name(name)
             _check_length(f"labels {name!r}", values, n_rows, "document")
         n_queries = len(self.offsets) - 1
-        if getattr(self, "shard", None) is None:
+        shard = getattr(self, "shard", None)
+        if shard is None or shard.is_of_others(self.offsets):
             object.__setattr__(self, "shard", Shard.whole(self.offsets))
         _check_length("query_ids", self.query_ids, n_queries, "query")
         _check_length("weights", self.weights, n_queries, "query")

@@ -47,6 +47,10 @@ class Shard:
         numbers = np.arange(n_queries, dtype=np.int64)
         return cls(offsets, numbers, offsets[:-1], n_queries, int(offsets[-1]))
 
+    def is_of_others(self, offsets: NDArray[np.int64]) -> bool:
+        """Whether a whole data set has other queries: `dataclasses.replace` hands a shard on."""
+        return self.peers is ALONE and not np.array_equal(self.offsets, offsets)
+
     @property
     def row_numbers(self) -> NDArray[np.int64]:
         """The number of each row among all rows."""

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rankgrove.data.dataset import Dataset
 from rankgrove.data.describe import MAX_GRADES
-from rankgrove.data.shard import Shard
 from rankgrove.errors import DataError, refusal
 from rankgrove.experiments.compare.compare import score_candidates
 from rankgrove.experiments.compare.comparison import Comparison
@@ -226,12 +225,10 @@ class Material:
 def rows_of(data: Dataset, rows: Integers) -> Dataset:
     """These rows of the data, each a query of its own: for what goes document by document."""
     base = data.base_scores
-    offsets = np.arange(len(rows) + 1)
     return replace(
-        data, features=data.features[rows], labels=data.labels[rows], offsets=offsets,
-        query_ids=np.arange(len(rows)), weights=None,
+        data, features=data.features[rows], labels=data.labels[rows],
+        offsets=np.arange(len(rows) + 1), query_ids=np.arange(len(rows)), weights=None,
         base_scores=None if base is None else base[rows], document_ids=None, document_weights=None,
-        shard=Shard.whole(offsets),
     )  # fmt: skip
 
 
