@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.binned import SharedBins
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.phases import Phases
@@ -28,7 +29,7 @@ from rankgrove.objectives.preferences import check_takes_preferences
 from rankgrove.rules import is_auto
 from rankgrove.training.checkpoints import DATA_CHECKSUM, data_checksum
 from rankgrove.training.measures import MetricMeasures
-from rankgrove.training.mixing import FoldData, HeldOut, runs_beside, select
+from rankgrove.training.mixing import FoldData, HeldOut, RunsBeside, select
 from rankgrove.training.recipe import Kind, Recipe, RecipePlan, kinds_of, why_no_network
 from rankgrove.training.run import Run
 from rankgrove.training.starting import AnyParameters, start_run
@@ -105,7 +106,7 @@ class MembersTrainer:
         self._bins = SharedBins(parameters.random_state)
         self._sums = {name: np.zeros(data.n_documents) for name, data in self.valid.items()}
         self._next: tuple[Member, dict[str, Floats]] | None = None
-        self._beside = runs_beside(train, self.most_steps, n_jobs)
+        self._beside = RunsBeside.on(train, self.most_steps, n_jobs)
         self._pool: ThreadPoolExecutor | None = None
         self._ahead: dict[int, Future[ScoringModel]] = {}
         self._is_over = Event()
@@ -122,7 +123,7 @@ class MembersTrainer:
     def step(self) -> None:
         """Train the next member to its end; on small data, with those after it beside it."""
         number = self.n_steps
-        if self._beside == 1:
+        if self._beside.n_runs == 1:
             model = self._train(number, self.n_jobs, verbose=self._verbose)
         else:
             self._start_ahead(number)
@@ -154,10 +155,15 @@ class MembersTrainer:
             if first is not None:
                 # All share what is made here; no two make it at the same time.
                 self._bins.get(self.train, self.valid, first, self.n_jobs)
-            self._pool = ThreadPoolExecutor(self._beside)
-        for ahead in range(number, min(number + self._beside, self.most_steps)):
+            self._pool = ThreadPoolExecutor(self._beside.n_runs)
+        # Those that are left over, as the fifth of five on two threads, have all threads at last.
+        n_runs, n_jobs = self._beside
+        n_over = self.most_steps % n_runs
+        for ahead in range(number, min(number + n_runs, self.most_steps)):
             if ahead not in self._ahead:
-                self._ahead[ahead] = self._pool.submit(self._train, ahead, 1)
+                if ahead >= self.most_steps - n_over:
+                    n_jobs = resolve_n_jobs(self.n_jobs) // n_over
+                self._ahead[ahead] = self._pool.submit(self._train, ahead, n_jobs)
 
     def finish(self) -> None:
         """Have members that are still in training end after their next tree, and wait for them."""

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,9 @@ N_FOLDS = 5
 _DRAWS, _ADDITIONS = 50, 12
 # A kind with a smaller share is left out: it would cost a fit and change next to nothing.
 _LEAST_SHARE = 0.05
-# Data of so many values, at most, are small: a run of one thread is nearly as fast as of several.
-_FEW_VALUES = 4_000_000
+# On data of at most so many values, runs beside each other use the threads better than one run
+# with all of them does (`python -m benchmarks.members`).
+_FEW_VALUES = 20_000_000
 # How long to wait for a better mean over folds, in trees, where nobody says so.
 _PATIENCE = 50
 
@@ -82,10 +83,20 @@ def folds_of(data: Documents, seed: int) -> list[NDArray[np.int64]]:
     return [np.sort(part) for part in np.array_split(shuffled, min(N_FOLDS, data.n_queries))]
 
 
-def runs_beside(train: Documents, n_runs: int, n_jobs: int | None) -> int:
-    """How many runs to have at the same time, of one thread each: 1 for data that are not small."""
-    few = train.n_documents * train.n_features <= _FEW_VALUES
-    return max(1, min(n_runs, resolve_n_jobs(n_jobs))) if few else 1
+class RunsBeside(NamedTuple):
+    """How many runs to have at the same time, and how many threads each gets."""
+
+    n_runs: int
+    n_jobs: int | None
+
+    @classmethod
+    def on(cls, train: Documents, n_runs: int, n_jobs: int | None) -> RunsBeside:
+        """As many as there are threads, or one with all of them on large data."""
+        n_threads = resolve_n_jobs(n_jobs)
+        beside = min(n_runs, n_threads)
+        if beside < 2 or train.n_documents * train.n_features > _FEW_VALUES:
+            return cls(1, n_jobs)
+        return cls(beside, n_threads // beside)
 
 
 class FoldData:
@@ -124,12 +135,12 @@ def hold_out(
 ) -> HeldOut:
     """Train a kind on all folds, side by side, for as many steps as are best in their mean."""
     parameters, patience = _without_stopping(kind.parameters)
-    beside = runs_beside(folds.data, len(folds.parts), n_jobs)
-    runs = folds.start(parameters, n_jobs if beside == 1 else 1)
+    beside = RunsBeside.on(folds.data, len(folds.parts), n_jobs)
+    runs = folds.start(parameters, beside.n_jobs)
     sizes = np.array([test.n_queries for _, test in folds.parts], dtype=float)
     best, best_value, kept = 0, -np.inf, [np.zeros(test.n_documents) for _, test in folds.parts]
     step = 0
-    with ThreadPoolExecutor(beside) as pool:
+    with ThreadPoolExecutor(beside.n_runs) as pool:
         # One that is stuck stays as it is while the others go on. (All are waited for.)
         while True in list(pool.map(Run.advance, runs)):
             step += 1
