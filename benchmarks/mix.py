@@ -99,6 +99,11 @@ class Outcome(NamedTuple):
     def best_member(self) -> str:
         return max(KINDS, key=self.mean)
 
+    @property
+    def failure(self) -> float:
+        """How far the worst kind is below the best."""
+        return max(map(self.mean, KINDS)) - min(map(self.mean, KINDS))
+
     def less(self, other: str) -> Difference:
         """The mixture that was chosen less another candidate."""
         return drawn_difference([(self.values[AUTO], self.values[other])])
@@ -126,6 +131,7 @@ def verdict(outcomes: Mapping[str, Outcome]) -> str:
     under = [f"{name} ({found[name]})" for name, p in zip(found, adjusted, strict=True)
              if p < SIGNIFICANT]  # fmt: skip
     two = [f"{name} ({each})" for name, each in found.items() if each.mean < -2 * each.error]
+    failures = [each.failure for each in outcomes.values()]
     equal = [each.mean(EQUAL) - each.mean(each.best_member) for each in outcomes.values()]
     return (
         f"`{AUTO}` is below its best member, the best by the test queries themselves, on "
@@ -133,7 +139,10 @@ def verdict(outcomes: Mapping[str, Outcome]) -> str:
         f"standard errors: {', '.join(two) or 'none'}; beyond Holm's method for so many tests: "
         f"{', '.join(under) or 'none'}. The least of its differences is "
         f"{min(each.mean for each in found.values()):+.4f}, that of the equal mix "
-        f"{min(equal):+.4f}."
+        f"{min(equal):+.4f}; in the mean of all, auto is "
+        f"{np.mean([each.mean for each in found.values()]):+.4f} to its best member, the equal mix "
+        f"{np.mean(equal):+.4f}. The worst member is {min(failures):.4f} to {max(failures):.4f} "
+        f"below the best."
     )
 
 

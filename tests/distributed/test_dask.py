@@ -101,6 +101,14 @@ def test_frames_give_the_model_of_one_process_and_are_scored(
     assert values == dict(evaluate(data, local.predict(data), ["ndcg@5", "mrr"]))
 
 
+@pytest.mark.parametrize(
+    "several", [{"members": 3}, {"effort": "high"}, {"mix": "yetirank, queryrmse"}]
+)
+def test_members_are_refused_on_workers_before_any_work(several):
+    with pytest.raises(ParameterError, match=r"members must be left out on workers"):
+        DaskRanker(**several).fit("no such file.txt", client=None)
+
+
 def test_rows_of_queries_anywhere_are_brought_together_on_request(folder, whole_client, tmp_path):
     table = pyarrow.parquet.read_table(folder / "all.parquet")
     mixed = table.take(np.random.default_rng(0).permutation(len(table)))
