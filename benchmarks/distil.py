@@ -33,7 +33,9 @@ MIX = "lambdamart, yetirank, lambdarank"
 SYNTHETIC, N_QUERIES = "synthetic", 1500
 # What defaults were chosen from: leaves, learning rate, documents made of each.
 CHOICES = ((31, 0.1, 0), (31, 0.1, 4), (63, 0.1, 4), (31, 0.2, 4), (63, 0.2, 4))
-NAMES = ("teacher", "student", "single")
+NAMES = ("teacher", "student", "small", "single")
+# Of a student with as many trees as a single model: as many leaves, and the rate that it needs.
+SMALL = {"max_leaves": 63, "learning_rate": 0.3}
 _FIELDS = ("set", "fold", "values", "microseconds", "sizes", "explained", "agreement")
 
 
@@ -72,7 +74,9 @@ def run_job(job: Job, kept: Path | None, quick: bool) -> dict[str, Any]:
     teacher = fitted(job, "teacher", kept, members=3, mix=MIX, **few)
     single = fitted(job, "single", kept, **few)
     found = distil(teacher, train, valid=vali, parameters=few, n_jobs=THREADS)
-    models = dict(zip(NAMES, (teacher, found.model, single), strict=True))
+    few = {**SMALL, "n_estimators": size_of(single)["trees"]}
+    small = distil(teacher, train, valid=vali, parameters=few, n_jobs=THREADS).model
+    models = dict(zip(NAMES, (teacher, found.model, small, single), strict=True))
     values = {
         name: measure_dataset(test, model.predict(test, n_jobs=THREADS), METRIC).per_query(METRIC)
         for name, model in models.items()
@@ -98,18 +102,18 @@ def quality_table(records: list[dict[str, Any]]) -> str:
         }
         for name in NAMES
     }
-    to_teacher = differences_of_sets(values["student"], values["teacher"])
-    to_single = differences_of_sets(values["student"], values["single"])
+    pairs = [("student", "teacher"), ("small", "teacher"), ("student", "single"),
+             ("small", "single")]  # fmt: skip
+    found = [differences_of_sets(values[one], values[other]) for one, other in pairs]
     rows = []
     for each in (*sets, MEAN):
         means = [
             np.mean([np.nanmean(own[one]) for one in (sets if each == MEAN else [each])])
             for own in values.values()
         ]
-        first, second = to_teacher[each], to_single[each]
-        rows.append((each, *(f"{mean:.4f}" for mean in means), first, first.p, second, second.p))
-    header = ("data", *NAMES, "student - teacher", "", "student - single", "")
-    return table(header, rows)
+        cells = [f"{one[each]}, {one[each].p}" for one in found]
+        rows.append((each, *(f"{mean:.4f}" for mean in means), *cells))
+    return table(("data", *NAMES, *(f"{one} - {other}" for one, other in pairs)), rows)
 
 
 def cost_table(records: list[dict[str, Any]]) -> str:
@@ -176,7 +180,9 @@ def main() -> None:
             "Teacher: three LambdaMART, three YetiRank and three LambdaRank networks, averaged, "
             f"each stopped on the validation part (patience {PATIENCE}). Student: `distil` with "
             "its defaults, fitted to the teacher's scores of the training documents and of made "
-            "ones; it sees no label. Single: one model of default parameters, trained by labels. "
+            "ones; it sees no label. Small: a student with as many trees as the single model, of "
+            f"{SMALL['max_leaves']} leaves, at a rate of {SMALL['learning_rate']}. Single: one "
+            "model of default parameters, trained by labels and stopped as the teacher. "
             "The real sets in five folds, 1,500 synthetic queries in one split; values of test "
             "queries, differences with their standard error over queries and p-value. The "
             "student's defaults were chosen by its squared error on validation parts, of the "
