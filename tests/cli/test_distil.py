@@ -97,6 +97,7 @@ def test_ctrl_c_before_the_first_tree_writes_nothing(cli, trained, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "code", "parts"),
     [
+        (["--constraints", "map>=0.5"], 2, ["--constraints must be left out"]),
         (["--objective", "lambdamart"], 2, ["--objective must be left out: a student"]),
         (["--max-epochs", "3"], 2, ["a parameter of a student", "max_epochs"]),
         (["--held-out", "1"], 2, ["--held-out must be a number above 0 and below 1. Got 1.0."]),
@@ -110,6 +111,14 @@ def test_what_is_wrong_is_said_before_the_work(cli, trained, options, code, part
     call = ("distil", trained / "model.safetensors", trained / "train.txt", "-o", "s.safetensors")
     fails(cli(*call, *options), code, *parts)
     assert not Path("s.safetensors").exists()
+
+
+def test_help_has_what_a_student_takes_with_its_defaults(cli):
+    page = cli("distil", "--help").stdout
+    words = " ".join(page.replace("│", " ").split())
+    assert "Trees, at most. By default 300." in words
+    for name in ("--objective", "--metric ", "--constraints", "--hidden", "networks"):
+        assert name not in words
 
 
 def test_the_teacher_is_not_written_over(cli, trained):

@@ -386,8 +386,8 @@ class Parameters(TrainingParameters):
     layout: Literal["auto", "both", "rows"] = option(
         "auto",
         "Keep codes of features row by row, or also feature by feature: faster, twice the memory.",
-        "auto: both where they fit into half of the memory. The model has the same bits.",
-        panel=TREES,
+        "The model has the same bits.",
+        panel=TREES, auto="both where they fit into half of the memory",
     )  # fmt: skip
     split_gain: Literal["newton", "least_squares"] = option(
         "newton", "Weigh documents by their curvature, or count them (MART), to choose splits.",

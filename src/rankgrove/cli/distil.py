@@ -14,7 +14,7 @@ from rankgrove.cli.files import check_group, check_outputs, sizes_of
 from rankgrove.cli.interrupts import interrupted
 from rankgrove.cli.models import ModelPath, load_model, read_for_model
 from rankgrove.cli.options import DataFile, Json, Metrics, Reading, option, takes
-from rankgrove.cli.parameters import gather_parameters, takes_training
+from rankgrove.cli.parameters import gather_parameters, takes_student
 from rankgrove.errors import refusal
 from rankgrove.training.progress import clock_time
 
@@ -47,7 +47,7 @@ class Job:
     json: Json = False
 
 
-@takes_training
+@takes_student
 @takes("job", Job)
 def distil(*, job: Job, parameters: dict[str, Any], reading: Reading) -> None:
     """Distil a model: one small model of trees from a large one, for serving.

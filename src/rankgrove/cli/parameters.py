@@ -29,6 +29,27 @@ def takes_training(command: Callable[..., None]) -> Callable[..., None]:
     return takes_reading(add_options(command, "parameters", _make_options(), _without_none))
 
 
+def takes_student(command: Callable[..., None]) -> Callable[..., None]:
+    """As `takes_training`; help shows what a student has, with its defaults."""
+    from rankgrove.boosting.parameters import OF_OBJECTIVE, Parameters
+    from rankgrove.experiments.distil.student import HELD, OBJECTIVE, STUDENT_DEFAULTS
+    from rankgrove.objectives.registry import OBJECTIVES
+    from rankgrove.rules import options_of
+
+    own = options_of(OBJECTIVES[OBJECTIVE])
+    foreign = {*HELD, *(name for name in OF_OBJECTIVE if name not in own)}
+    shown = {
+        name: replace(entry, default=STUDENT_DEFAULTS.get(name, entry.default))
+        for name, entry in options_of(Parameters).items() if name not in foreign
+    }  # fmt: skip
+    # What is hidden is refused in words that say why.
+    options = {
+        name: annotation if name in shown else Annotated[str | None, typer.Option(hidden=True)]
+        for name, annotation in {**_make_options(), **_annotations(shown, {})}.items()
+    }
+    return takes_reading(add_options(command, "parameters", options, _without_none))
+
+
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
@@ -40,7 +61,12 @@ def _make_options() -> dict[str, Any]:
     from rankgrove.training.network_parameters import NetworkParameters
 
     of_trees, of_networks = options_of(Parameters), options_of(NetworkParameters)
-    options = {**of_networks, **of_trees}
+    return _annotations({**of_trees, **of_networks, **of_trees}, of_networks)
+
+
+def _annotations(
+    options: Mapping[str, Option], of_networks: Mapping[str, Option]
+) -> dict[str, Any]:
     return {
         name: Annotated[
             str | None,
@@ -50,7 +76,7 @@ def _make_options() -> dict[str, Any]:
                 rich_help_panel=f"Training: {entry.rule.panel.lower()}",
             ),
         ]
-        for name, entry in {**of_trees, **options}.items()
+        for name, entry in options.items()
     }
 
 

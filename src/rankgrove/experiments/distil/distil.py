@@ -24,6 +24,7 @@ from rankgrove.experiments.compare.compare import compare
 from rankgrove.experiments.distil.distilled import STUDENT, TEACHER, Distilled
 from rankgrove.experiments.distil.made_documents import make_documents
 from rankgrove.experiments.distil.speed import measure_speed
+from rankgrove.experiments.distil.student import HELD, OBJECTIVE, STUDENT_DEFAULTS
 from rankgrove.metrics.base import Floats, Metric
 from rankgrove.metrics.evaluate import DEFAULT_METRICS, measure_dataset
 from rankgrove.metrics.spec import parse_metrics
@@ -35,19 +36,6 @@ from rankgrove.training.checkpoints import gather_callbacks
 from rankgrove.training.measures import SQUARED_ERROR, LossMeasure
 from rankgrove.training.run import Callback, Run
 from rankgrove.training.trees import start_trees
-
-# What a student is trained by where nothing else is said. docs/distil.md has the measurements.
-STUDENT_DEFAULTS: dict[str, Any] = {
-    "grower": "leafwise",
-    "max_leaves": 31,
-    "n_estimators": 300,
-    "learning_rate": 0.1,
-    "early_stopping_rounds": 50,
-}
-# The objective of a student: a teacher's constant per query changes nothing.
-_OBJECTIVE = "queryrmse"
-# What the scores of the teacher decide, and so nobody else.
-_HELD = ("objective", "metric", "eval_metric")
 
 # Documents are made until there are about so many, but at most so many of each.
 _ENOUGH_DOCUMENTS, _MOST_TURNS = 100_000, 10
@@ -217,9 +205,9 @@ def _as_model(given: Any) -> ScoringModel:
 def check_student_names(given: Mapping[str, Any]) -> None:
     """Refuse parameters that a student does not have, or that are not for the caller to say."""
     check_names("a parameter of a student", given, options_of(Parameters))
-    for name in _HELD:
+    for name in HELD:
         if name in given:
-            rule = f"be left out: a student is trained by {_OBJECTIVE} to its teacher's scores"
+            rule = f"be left out: a student is trained by {OBJECTIVE} to its teacher's scores"
             raise refusal(name, rule, given[name])
 
 
@@ -233,7 +221,7 @@ def _student_parameters(
     check_student_names(given)
     numbered = [feature for feature in teacher.schema.categories if feature not in data.levels]
     categorical = {"categorical": numbered} if numbered else {}
-    return Parameters(objective=_OBJECTIVE, **{**STUDENT_DEFAULTS, **categorical, **given})
+    return Parameters(objective=OBJECTIVE, **{**STUDENT_DEFAULTS, **categorical, **given})
 
 
 def _parts(
