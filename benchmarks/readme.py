@@ -1,4 +1,4 @@
-"""Fills README's table of speed with the figures of RESULTS.md, so that the two cannot differ.
+"""Fills README with the figures of RESULTS.md, of speed and quality: the two cannot differ.
 
     python -m benchmarks.readme
 
@@ -8,14 +8,23 @@ A figure that cannot be found, or is there twice, is an error that names it, and
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.common import RESULTS, table
 
 README = Path(__file__).parents[1] / "README.md"
-MARKS = "<!-- speed -->", "<!-- /speed -->"
 INDENT = "    "
+# What README tells of the comparison with other libraries: rows of RESULTS.md, and words for them.
+OTHERS = {
+    "catboost YetiRank, common": "one CatBoost YetiRank",
+    "catboost YetiRank, 9 averaged": "nine of them averaged",
+    "lightgbm lambdarank, common": "one LightGBM",
+    "xgboost topk, common": "one XGBoost",
+}
+SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -231,16 +240,43 @@ def _start_rows(results: Results) -> list[tuple[str, str, str]]:
     ]
 
 
+def quality_rows(results: Results) -> list[tuple[str, str, str, str]]:
+    """The recipe beside models of other libraries; a difference that may be chance is an error."""
+    recipe = "rankgrove, effort high"
+
+    def cells(row: str) -> tuple[str, str]:
+        found = [
+            results.cell("quality", row, column, under="All rows")
+            for column in ("NDCG@10", "CPU s a fold")
+        ]
+        return found[0], found[1]
+
+    rows = [("`--effort high`", *cells(recipe), "")]
+    for name, words in OTHERS.items():
+        row = f"{name} | NDCG@10"
+        chance = results.cell("quality", row, "p, Holm", under="The family")
+        if float(chance.strip("< ")) >= SIGNIFICANT:
+            raise SystemExit(f"README claims only what survives Holm. Got {name}: p {chance}.")
+        difference = results.cell("quality", row, "difference", under="The family")
+        rows.append((words, *cells(name), difference))
+    return rows
+
+
 def filled(readme: str, results: Results) -> str:
-    """README with the table of these results between its marks."""
-    start, end = MARKS
-    if readme.count(start) != 1 or readme.count(end) != 1:
-        raise SystemExit(f"README.md must have {start} and {end} once each. Got another number.")
-    before, rest = readme.split(start)
-    after = rest.split(end)[1]
-    lines = table(("job", "Rankgrove", "others"), speed_rows(results)).splitlines()
-    indented = "".join(f"{INDENT}{line}\n" for line in lines)
-    return f"{before}{start}\n\n{indented}\n{INDENT}{end}{after}"
+    """README with the tables of these results between their marks."""
+    tables: tuple[tuple[str, Sequence[str], Callable[[Results], Sequence[Any]]], ...] = (
+        ("speed", ("job", "Rankgrove", "others"), speed_rows),
+        ("quality", ("", "NDCG@10", "CPU s", "effort high less it"), quality_rows),
+    )
+    for name, header, rows_of in tables:
+        start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        if readme.count(start) != 1 or readme.count(end) != 1:
+            raise SystemExit(f"README must have {start} and {end} once each. Got another number.")
+        before, rest = readme.split(start)
+        lines = table(header, rows_of(results)).splitlines()
+        indented = "".join(f"{INDENT}{line}\n" for line in lines)
+        readme = f"{before}{start}\n\n{indented}\n{INDENT}{end}{rest.split(end)[1]}"
+    return readme
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""README's table of speed is that of RESULTS.md."""
+"""README's tables are those of RESULTS.md."""
 
 import pytest
 from benchmarks.common import RESULTS
-from benchmarks.readme import MARKS, README, Results, filled
+from benchmarks.readme import OTHERS, README, Results, filled, quality_rows
 
 TEXT = """<!-- a -->
 ## First
@@ -55,4 +55,21 @@ def test_a_figure_that_is_not_there_once_is_an_error_that_names_it(section, row,
 
 def test_a_readme_without_the_marks_is_refused():
     with pytest.raises(SystemExit, match="once each"):
-        filled(MARKS[0], Results(TEXT))
+        filled("<!-- speed -->", Results(TEXT))
+
+
+def quality_text(chance):
+    rows = "\n".join(f"| {name} | 0.5 | 2 |" for name in ("rankgrove, effort high", *OTHERS))
+    family = "\n".join(f"| {name} | NDCG@10 | +0.1 ± 0.2 | {chance} |" for name in OTHERS)
+    return (
+        f"<!-- quality -->\n### The family\n\n| less | metric | difference | p, Holm |\n"
+        f"|---|---|---|---|\n{family}\n\n### All rows, mean of the sets\n\n"
+        f"|  | NDCG@10 | CPU s a fold |\n|---|---|---|\n{rows}\n<!-- /quality -->\n"
+    )
+
+
+def test_readme_claims_of_quality_only_what_survives_holm():
+    rows = quality_rows(Results(quality_text("< 0.001")))
+    assert [row[1:] for row in rows] == [("0.5", "2", ""), *[("0.5", "2", "+0.1 ± 0.2")] * 4]
+    with pytest.raises(SystemExit, match=r"only what survives Holm.*YetiRank, common: p 0\.0512"):
+        quality_rows(Results(quality_text("0.0512")))
