@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import resolve_n_jobs
 from rankgrove.boosting.binned import SharedBins
 from rankgrove.boosting.parameters import Parameters
 from rankgrove.boosting.phases import Phases
@@ -156,13 +155,9 @@ class MembersTrainer:
                 # All share what is made here; no two make it at the same time.
                 self._bins.get(self.train, self.valid, first, self.n_jobs)
             self._pool = ThreadPoolExecutor(self._beside.n_runs)
-        # Those that are left over, as the fifth of five on two threads, have all threads at last.
-        n_runs, n_jobs = self._beside
-        n_over = self.most_steps % n_runs
-        for ahead in range(number, min(number + n_runs, self.most_steps)):
+        for ahead in range(number, min(number + self._beside.n_runs, self.most_steps)):
             if ahead not in self._ahead:
-                if ahead >= self.most_steps - n_over:
-                    n_jobs = resolve_n_jobs(self.n_jobs) // n_over
+                n_jobs = self._beside.n_jobs_of(ahead, self.most_steps)
                 self._ahead[ahead] = self._pool.submit(self._train, ahead, n_jobs)
 
     def finish(self) -> None:

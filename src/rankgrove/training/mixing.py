@@ -98,6 +98,17 @@ class RunsBeside(NamedTuple):
             return cls(1, n_jobs)
         return cls(beside, n_threads // beside)
 
+    def n_jobs_of(self, number: int, n_all: int) -> int | None:
+        """The threads of a run; those left over at the end share what the others have had.
+
+        >>> [RunsBeside(2, 1).n_jobs_of(number, 5) for number in range(5)]
+        [1, 1, 1, 1, 2]
+        """
+        n_over = n_all % self.n_runs
+        if self.n_jobs is None or number < n_all - n_over:
+            return self.n_jobs
+        return self.n_jobs * self.n_runs // n_over
+
 
 class FoldData:
     """Data cut into folds: what each fold trains on, and what it holds out, in bins once."""
