@@ -33,13 +33,13 @@ from rankgrove.data.documents import Documents
 from rankgrove.data.preferences import Preferences
 from rankgrove.errors import ParameterError
 from rankgrove.objectives.base import Forces, Objective
-from rankgrove.objectives.leaf_pairs import LeafSums, scale_of_sums
+from rankgrove.objectives.leaf_pairs import LeafSums, unit_of_sums
 from rankgrove.objectives.preferences import prepare_preferences
 from rankgrove.objectives.summed import SummedForces, by_metric
 from rankgrove.trees.ensemble import Ensemble, Tree
 from rankgrove.trees.grower import Grower, GrownTree
 from rankgrove.trees.joint_leaves import laplacian
-from rankgrove.trees.leaves import add_to_scores, leaf_values, to_tree, walk
+from rankgrove.trees.leaves import add_to_scores, leaf_values, leaves_of_rows, to_tree, walk
 from rankgrove.trees.quantise import quantise
 
 Floats = NDArray[np.float64]
@@ -108,11 +108,8 @@ class Boosting:
         with self.phases.measured("forces"):
             objective = self.plan.objective
             self._forces = self._prepare_forces(objective)
-            # The most documents of a query.
-            self._longest = np.array([float(train.group.max(initial=1))])
             if p.leaf == "joint":
                 self._forces.keep_pairs()
-                train.shard.peers.max(self._longest)
             based = n_base_trees > 0 or train.base_scores is not None
             self._start_score = 0.0 if based else objective.start_score(train)
         with self.phases.measured("bin"):
@@ -326,8 +323,10 @@ class Boosting:
 
     def _leaves(self, grown: GrownTree, sample: Sample) -> NDArray[np.int32]:
         """The leaf of each training document."""
+        if self.parameters.subsample == 1:
+            return leaves_of_rows(grown, sample.rows, self.n_jobs)
         leaves = np.zeros(self.train.n_documents)
-        self._add_values(grown, sample, np.arange(float(grown.n_leaves)), leaves)
+        walk(grown, self.matrix, np.arange(float(grown.n_leaves)), leaves, self.n_jobs)
         return leaves.astype(np.int32)
 
     def _matrix_of_leaves(
@@ -343,13 +342,12 @@ class Boosting:
             counts = is_drawn[starts]
         if sample.weights is not None:
             counts = counts * sample.weights[starts]
-        largest, longest = scale.ratio / scale.inverse, int(self._longest[0])
-        between = scale_of_sums(largest, longest, n_leaves, shard.n_documents)
-        sums = LeafSums(self._leaves(grown, sample), n_leaves, counts, between)
+        unit = unit_of_sums(scale.ratio / scale.inverse, shard.n_documents)
+        sums = LeafSums(self._leaves(grown, sample), n_leaves, counts, unit)
         self._forces.sum_between(scores, iteration, sums)
         whole = sums.whole()
         shard.peers.sum(whole)
-        return laplacian(whole, between)
+        return laplacian(whole, unit)
 
     def _sample(self, iteration: int, forces: Floats, curvatures: Floats) -> Sample:
         """What the tree is grown on, and what each document counts."""

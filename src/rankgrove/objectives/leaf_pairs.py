@@ -1,8 +1,8 @@
 """The curvatures of pairs summed by the two leaves that their documents are in.
 
-Each query is summed by itself, in the order of its pairs; its sums are then cut into whole numbers
-and added to those of all queries, so that the sums have the same bits for any number of threads
-and workers. Where rankings have few pairs, as those of neighbours, the pairs are kept when forces
+Each query is summed by itself, in the order of its pairs; its sums are then rounded to whole
+numbers of one unit and added to those of all queries, so that the sums have the same bits for any
+number of threads and workers. The unit is 2^-60 of what all pairs can come to at most, or less. Where rankings have few pairs, as those of neighbours, the pairs are kept when forces
 are computed: to sum them by leaf takes a fraction of the time that it takes to draw them again.
 """
 
@@ -11,6 +11,7 @@ are computed: to sum them by leaf takes a fraction of the time that it takes to 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,18 +20,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankgrove._jit import as_input, by_address, kernel
-from rankgrove._jit.exact import Scale, cut
+from rankgrove._jit import as_input, bits_of, by_address, kernel
 
 Leaves = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-# The places of the two documents of a pair that is kept share 32 bits.
-_PLACE_BITS, _PLACE = np.uint32(16), np.uint32(0xFFFF)
+# A pair is kept in 8 bytes: the places of its documents stand in the last bits of its curvature,
+# which changes that by 2^-38 of it for queries of 128 documents, and 2^-20 for the longest ones.
 LONGEST_KEPT = 1 << 16
 
-# The most pairs of a document, over all rankings, that are kept: 12 bytes each.
+# The most pairs of a document, over all rankings, that are kept.
 MOST_KEPT = 32
+
+# Of the unit of whole numbers: its inverse is finite, too.
+_LEAST_EXPONENT = -1000
 
 
 @by_address
@@ -43,20 +46,19 @@ class Between(NamedTuple):
         How many leaves there are: a pair of leaves (a, b) is the number a * n_leaves + b.
     counts
         One per query: how often it counts.
-    inverse, ratio
-        How sums of a query are cut: `Scale`.
+    inverse
+        1 / the unit of whole numbers.
     summed
         The sums of one query by pair of leaves; all 0 between queries.
     touched, n_touched
         Which of them are not 0, and how many.
     sums
-        Those of all queries as whole numbers, large and small ones.
+        Those of all queries as whole numbers.
     """
 
     n_leaves: int
     counts: Floats
     inverse: float
-    ratio: float
     summed: Floats
     touched: NDArray[np.int64]
     n_touched: NDArray[np.int64]
@@ -69,41 +71,53 @@ class Kept(NamedTuple):
 
     Attributes
     ----------
+    pairs_a_document
+        How many there may be.
     starts, ends
         One per query: where its pairs start, and where they end.
+    place_bits
+        One per query: how many bits the place of a document in it takes.
     pairs
-        The places of both documents in their query, 16 bits each.
-    curvatures
-        One per pair, without the factor.
+        One per pair: its curvature, without the factor, as bits, of which the last are the places
+        of its documents.
     factors
         One per query.
     """
 
+    pairs_a_document: int
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    pairs: NDArray[np.uint32]
-    curvatures: Floats
+    place_bits: NDArray[np.int64]
+    pairs: NDArray[np.int64]
     factors: Floats
 
     @classmethod
     def make(cls, offsets: NDArray[np.int64], pairs_a_document: int) -> Kept:
         """With room for so many pairs of each document; memory that is not used is not taken."""
-        room = int(offsets[-1]) * pairs_a_document
-        n_queries = len(offsets) - 1
-        return cls(
-            as_input(offsets[:-1] * pairs_a_document, np.int64), np.zeros(n_queries, np.int64),
-            np.empty(room, np.uint32), np.empty(room), np.zeros(n_queries),
-        )  # fmt: skip
+        sizes = np.diff(offsets)
+        place_bits = np.array([(n - 1).bit_length() for n in sizes.tolist()], np.int64)
+        pairs = np.empty(int(offsets[-1]) * pairs_a_document, np.int64)
+        starts, ends = np.zeros((2, len(sizes)), np.int64)
+        return cls(pairs_a_document, starts, ends, place_bits, pairs, np.zeros(len(sizes)))
+
+
+@kernel
+def start_query(kept, offsets, first, q):
+    """Have the pairs of a query follow those of the one before, from query `first` on."""
+    start = kept.ends[q - 1] if q > first else offsets[q] * kept.pairs_a_document
+    kept.starts[q] = start
+    kept.ends[q] = start
 
 
 @kernel
 def keep_pairs(kept, q, upper, lower, curvatures):
     """Add to those of a query the pairs that have a curvature; upper and lower are places."""
-    pairs, own, end = kept.pairs, kept.curvatures, kept.ends[q]
+    pairs, end, n_bits = kept.pairs, kept.ends[q], kept.place_bits[q]
+    high_bits = np.int64(-1) << (2 * n_bits)
     for i in range(len(curvatures)):
         # (No branch: which pairs have different labels cannot be foreseen.)
-        pairs[end] = np.uint32(upper[i]) << _PLACE_BITS | np.uint32(lower[i])
-        own[end] = curvatures[i]
+        places = np.int64(upper[i]) << n_bits | np.int64(lower[i])
+        pairs[end] = bits_of(curvatures[i]) & high_bits | places
         end += curvatures[i] > 0.0
     kept.ends[q] = end
 
@@ -136,14 +150,19 @@ def add_diagonal(between, upper, lower, curvatures):
 
 
 @kernel
+def _rounded(value):
+    """The nearest whole number of a value that is not negative."""
+    return np.int64(value + 0.5)
+
+
+@kernel
 def end_query(between, factor):
     """Add the sums of a query, times a factor, to those of all, and make them 0."""
     summed, sums, touched = between.summed, between.sums, between.touched
+    factor *= between.inverse
     for place in range(between.n_touched[0]):
         pair = touched[place]
-        high, low = cut(summed[pair] * factor, between.inverse, between.ratio)
-        sums[pair, 0] += high
-        sums[pair, 1] += low
+        sums[pair] += _rounded(summed[pair] * factor)
         summed[pair] = 0.0
     between.n_touched[0] = 0
 
@@ -151,29 +170,37 @@ def end_query(between, factor):
 @kernel
 def sum_kept(kept, offsets, leaves, first, last, between):
     """Sum the kept pairs of queries first to last, also those within a leaf."""
-    n_leaves, sums, inverse, ratio = between.n_leaves, between.sums, between.inverse, between.ratio
-    pairs, curvatures = kept.pairs, kept.curvatures
+    n_leaves, sums = np.uint64(between.n_leaves), between.sums
+    pairs, curvatures = kept.pairs, kept.pairs.view(np.float64)
     for q in range(first, last):
-        factor = kept.factors[q] * between.counts[q]
+        factor = kept.factors[q] * between.counts[q] * between.inverse
         if factor == 0.0:
             continue
         own = leaves[offsets[q] : offsets[q + 1]]
+        n_bits = np.uint64(kept.place_bits[q])
+        last_bits = (np.uint64(1) << n_bits) - np.uint64(1)
         for i in range(kept.starts[q], kept.ends[q]):
-            pair = pairs[i]
-            at = np.int64(own[pair >> _PLACE_BITS]) * n_leaves + own[pair & _PLACE]
-            # Few pairs of a query share their leaves: each is cut by itself.
-            high, low = cut(curvatures[i] * factor, inverse, ratio)
-            sums[at, 0] += high
-            sums[at, 1] += low
+            # (A number without a sign is a place as it stands.)
+            pair = np.uint64(pairs[i])
+            upper, lower = own[pair >> n_bits & last_bits], own[pair & last_bits]
+            at = np.uint64(upper) * n_leaves + np.uint64(lower)
+            # Few pairs of a query share their leaves: each is rounded by itself.
+            sums[at] += _rounded(curvatures[i] * factor)
 
 
-def scale_of_sums(largest: float, longest: int, n_leaves: int, n_documents: int) -> Scale:
-    """How to cut curvatures of pairs: sums of a query by leaves, or each pair that is kept.
+def unit_of_sums(largest: float, n_documents: int) -> float:
+    """The unit of whole numbers: a power of two, with which no sum is 2^61 or more.
 
-    No curvature of a document is above the largest, and no query has more than `longest` of so many
-    documents. All that stands in a row of the matrix may be added up.
+    No curvature of so many documents is above the largest, and those of all pairs come to half of
+    what those of documents do. If the largest is not finite, sums are NaN.
+
+    >>> unit_of_sums(0.25, 1000) == 2.0**-53
+    True
     """
-    return Scale.of(largest * longest, 2 * n_documents * max(MOST_KEPT, n_leaves))
+    whole = largest * n_documents
+    if not math.isfinite(whole):
+        return math.nan
+    return math.ldexp(1.0, max(math.frexp(whole)[1] - 61, _LEAST_EXPONENT))
 
 
 class LeafSums:
@@ -185,8 +212,8 @@ class LeafSums:
         The leaf of each document, and how many there are.
     counts
         One per query: how often its pairs count.
-    scale
-        How sums of a query are cut: by `scale_of_sums`.
+    unit
+        Of whole numbers: by `unit_of_sums`.
 
     Attributes
     ----------
@@ -194,9 +221,9 @@ class LeafSums:
         As kernels take them.
     """
 
-    def __init__(self, leaves: Leaves, n_leaves: int, counts: Floats, scale: Scale) -> None:
+    def __init__(self, leaves: Leaves, n_leaves: int, counts: Floats, unit: float) -> None:
         self.leaves = as_input(leaves, np.int32)
-        self._n_leaves, self._scale = n_leaves, scale
+        self._n_leaves, self._unit = n_leaves, unit
         self._counts = as_input(counts, np.float64)
         self._lock = threading.Lock()
         self._free: list[Between] = []
@@ -205,7 +232,7 @@ class LeafSums:
     @contextmanager
     def weighed(self, weight: float) -> Iterator[LeafSums]:
         """Sums of which each pair counts so much; they are added to these in the end."""
-        part = LeafSums(self.leaves, self._n_leaves, weight * self._counts, self._scale)
+        part = LeafSums(self.leaves, self._n_leaves, weight * self._counts, self._unit)
         yield part
         self._all += part._all
 
@@ -221,19 +248,19 @@ class LeafSums:
     def _make(self) -> Between:
         n = self._n_leaves**2
         made = Between(
-            self._n_leaves, self._counts, *self._scale, np.zeros(n), np.empty(n + 1, np.int64),
-            np.zeros(1, np.int64), np.zeros((n, 2), np.int64),
+            self._n_leaves, self._counts, 1.0 / self._unit, np.zeros(n), np.empty(n + 1, np.int64),
+            np.zeros(1, np.int64), np.zeros(n, np.int64),
         )  # fmt: skip
         self._all.append(made)
         return made
 
     def whole(self) -> NDArray[np.int64]:
-        """The sums of all queries: leaves by leaves, large and small numbers.
+        """The sums of all queries in units: leaves by leaves.
 
         A pair stands at its leaves in one order or the other. What stands at the same leaf twice
         means nothing.
         """
-        sums = np.zeros((self._n_leaves**2, 2), np.int64)
+        sums = np.zeros(self._n_leaves**2, np.int64)
         for each in self._all:
             sums += each.sums
-        return sums.reshape(self._n_leaves, self._n_leaves, 2)
+        return sums.reshape(self._n_leaves, self._n_leaves)

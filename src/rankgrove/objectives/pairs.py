@@ -24,7 +24,7 @@ from rankgrove._jit.elementary import LANES, LARGEST, exponentials
 from rankgrove._jit.ranking import longest_query, rank_query, ranking_scratch
 from rankgrove.metrics.forms import CASCADE, DISTANCE, prepare_deltas, weigh_row
 from rankgrove.objectives.anchors import mark_anchors
-from rankgrove.objectives.leaf_pairs import add_row, end_query
+from rankgrove.objectives.leaf_pairs import add_row, end_query, start_query
 from rankgrove.objectives.neighbours import (
     ANCHORS,
     CURVATURES,
@@ -247,12 +247,12 @@ def push_queries(
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
+        if kept is not None:
+            start_query(kept, offsets, first, q)
         if math.isnan(scales[q]):
             continue
         out_forces[lo : lo + n] = 0.0
         out_curvatures[lo : lo + n] = 0.0
-        if kept is not None:
-            kept.ends[q] = kept.starts[q]
         if scales[q] == 0.0:
             continue
         for i in range(n):

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankgrove._jit import as_input, kernel
-from rankgrove._jit.exact import Scale
 
 Floats = NDArray[np.float64]
 
@@ -32,20 +31,17 @@ MOST_JOINT_LEAVES = 1024
 _NOTHING = 1e-13
 
 
-def laplacian(sums: NDArray[np.int64], scale: Scale) -> Floats:
-    """L from the curvatures of pairs, summed by their leaves in one order or the other.
+def laplacian(sums: NDArray[np.int64], unit: float) -> Floats:
+    """L from the curvatures of pairs in units, summed by their leaves in one order or the other.
 
-    >>> sums = np.zeros((2, 2, 2), dtype=np.int64)
-    >>> sums[0, 1, 0] = 3
-    >>> laplacian(sums, Scale(1.0, 1.0)).tolist()
-    [[3.0, -3.0], [-3.0, 3.0]]
+    >>> laplacian(np.array([[7, 3], [0, 7]]), 0.5).tolist()
+    [[1.5, -1.5], [-1.5, 1.5]]
     """
-    sums = sums + sums.swapaxes(0, 1)
-    own = np.arange(len(sums))
-    sums[own, own] = 0
+    sums = sums + sums.T
+    np.fill_diagonal(sums, 0)
     # Whole numbers, so that rows add up in any order.
-    matrix = -scale.total(sums)
-    matrix[own, own] = scale.total(sums.sum(axis=1))
+    matrix = -unit * sums
+    np.fill_diagonal(matrix, unit * sums.sum(axis=1))
     return matrix
 
 

@@ -18,6 +18,7 @@ from rankgrove.trees.joint_leaves import joint_values
 from rankgrove.trees.partition import (
     PART_ROWS,
     add_to_parts,
+    number_parts,
     run_parts,
     sum_parts,
     walk_rows,
@@ -95,6 +96,19 @@ def add_to_scores(
         parts,
         resolve_n_jobs(n_jobs),
     )
+
+
+def leaves_of_rows(
+    grown: GrownTree, rows: NDArray[np.int32], n_jobs: int | None = None
+) -> NDArray[np.int32]:
+    """The leaf of each row of a tree that was grown on all rows."""
+    rows, leaves = as_input(rows, np.int32), np.empty(len(rows), np.int32)
+    run_parts(
+        lambda a, b: number_parts(rows, grown.parts, a, b, leaves),
+        grown.parts,
+        resolve_n_jobs(n_jobs),
+    )
+    return leaves
 
 
 def walk(

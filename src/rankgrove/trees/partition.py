@@ -52,6 +52,16 @@ def add_to_parts(rows, parts, values, first, last, scores):
 
 
 @kernel
+def number_parts(rows, parts, first, last, leaves):
+    """The number of its leaf for every row."""
+    for p in range(first, last):
+        leaf = parts[p, 0]
+        own = rows[parts[p, 1] : parts[p, 2]]
+        for i in range(len(own)):
+            leaves[np.uint64(own[i])] = leaf
+
+
+@kernel
 def walk_rows(codes, places, tables, left, right, values, scores):
     """Add to the score of every row the value of the leaf that its codes lead to."""
     for row in range(len(codes)):
