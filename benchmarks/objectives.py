@@ -1,7 +1,8 @@
 """Objectives: seconds an iteration of each of them against CatBoost's loss of the same kind.
 
 Both grow oblivious trees of depth 6 on the same 710,000 documents and take turns. The forces alone
-and Rankgrove's leaf-wise trees of 63 leaves stand beside.
+and Rankgrove's leaf-wise trees of 63 leaves stand beside. With `--leaves`, what `leaf="joint"`
+costs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rankgrove.boosting.parameters import Parameters  # noqa: E402
 from rankgrove.data.dataset import Dataset  # noqa: E402
 
 COMMAND = "python -m benchmarks.objectives"
+LEAVES_COMMAND = f"{COMMAND} --leaves"
 PACKAGES = ("numpy", "numba", "catboost")
 N_FEATURES, N_ROWS, N_ROUNDS = 136, 710_000, 5
 N_QUICK_ROWS, N_QUICK_ROUNDS, N_COMPILE_ROWS = 20_000, 2, 2000
@@ -128,6 +130,17 @@ PAIRS = (
     Pair(ours={"objective": "xendcg"}),
     Pair(ours={"objective": "listnet"}),
 )
+
+
+# Objectives whose leaves are also given their values at once: pairs of near ranks, then all pairs.
+JOINT: tuple[dict[str, Any], ...] = (
+    {"objective": "yetirank"},
+    {"objective": "yetiloss", "metric": "ndcg@10", "neighbours": 1},
+    {"objective": "lambdamart"},
+    {"objective": "yetiloss", "metric": "ndcg@10"},
+    {"objective": "rankmart"},
+)
+MOST_FOR_JOINT = 1.10
 
 
 class Ours(Rankgrove):
@@ -260,16 +273,51 @@ def measure(rows: int, rounds: int) -> str:
     )
 
 
+def measure_leaves(rows: int, rounds: int) -> str:
+    """The table of what `leaf="joint"` costs."""
+    data, lines = make_rows(rows, N_FEATURES, seed=0), []
+    for options in JOINT:
+        for shape in (oblivious, leafwise):
+            tools = {
+                leaf: Ours(data, shape(Pair(ours={**options, "leaf": leaf})))
+                for leaf in ("newton", "joint")
+            }
+            for tool in tools.values():
+                tool.grow(WARM_UP_TREES)
+            turns = [[tool.grow(TREES_A_ROUND) for tool in tools.values()] for _ in range(rounds)]
+            ratio = statistics.median(joint / newton for newton, joint in turns)
+            medians = (statistics.median(times) for times in zip(*turns, strict=True))
+            lines.append([
+                str(Pair(ours=options)), shape.__name__, *(f"{each:.4f}" for each in medians),
+                f"{ratio:.3f}", "yes" if ratio <= MOST_FOR_JOINT else "no",
+            ])  # fmt: skip
+            print(*lines[-1], flush=True)
+    header = ("objective", "trees", "newton, s", "joint, s", "joint / newton",
+              f"at most {MOST_FOR_JOINT:.2f}")  # fmt: skip
+    return (
+        f"Seconds a tree on {data.n_documents:,} documents, {N_FEATURES} features, {THREADS} "
+        f"threads; trees as in the table of objectives. Medians of {rounds} rounds of "
+        f"{TREES_A_ROUND} trees, in turns, and of their ratios. Of near ranks the pairs are kept "
+        f"from the forces on; where all pairs count, they are gone through once more when the "
+        f"leaves are known.\n\n{table(header, lines)}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=N_ROWS)
     parser.add_argument("--rounds", type=int, default=N_ROUNDS, help=f"of {TREES_A_ROUND} trees")
+    parser.add_argument("--leaves", action="store_true", help="what values of leaves cost")
     parser.add_argument("--quick", action="store_true", help="a small run that is printed only")
     arguments = parser.parse_args()
+    run = measure_leaves if arguments.leaves else measure
     if arguments.quick:
-        print(measure(N_QUICK_ROWS, N_QUICK_ROUNDS))
+        print(run(N_QUICK_ROWS, N_QUICK_ROUNDS))
+        return
+    body = run(arguments.rows, arguments.rounds)
+    if arguments.leaves:
+        report("joint", "Values of all leaves at once", LEAVES_COMMAND, PACKAGES[:2], body)
     else:
-        body = measure(arguments.rows, arguments.rounds)
         report("objectives", "Objectives", COMMAND, PACKAGES, body)
 
 

@@ -250,6 +250,31 @@ def test_rows_of_the_matrix_add_up_to_nothing_exactly():
     assert np.diag(matrix) == pytest.approx(-off.sum(axis=1), rel=1e-15)
 
 
+@pytest.mark.parametrize("n_documents", [2, 128, 129, 3000])
+def test_pairs_that_are_kept_are_those_of_the_forces_but_for_their_last_bits(n_documents):
+    data = make_data(n_queries=5, n_documents=n_documents)
+    rng = np.random.default_rng(6)
+    scores, leaves = rng.normal(size=data.n_documents), rng.integers(0, 9, data.n_documents)
+    # The documents of a query of one label have no pairs.
+    labels = np.where(np.arange(data.n_documents) < n_documents, 1, data.labels)
+    data = type(data).from_arrays(data.features, labels, group=data.group)
+    prepared = Parameters(objective="yetirank").make_objective().prepare(data, 1)
+    again, _, _ = matrix_of(prepared, scores, leaves, 9)
+    prepared.keep_pairs()
+    kept, _, _ = matrix_of(prepared, scores, leaves, 9)
+    place_bits = 2 * (n_documents - 1).bit_length()
+    assert kept == pytest.approx(again, rel=2.0 ** (place_bits - 51), abs=1e-14 * again.max())
+
+
+def test_sums_of_whole_numbers_stay_within_their_bits():
+    for largest, n in ((0.25, 1), (3e-7, 10**9), (1e300, 50), (5e-324, 3)):
+        unit = unit_of_sums(largest, n)
+        assert np.isfinite(1 / unit)
+        assert largest * n / unit <= 2.0**61
+    assert unit_of_sums(1.0, 1000) == 2.0**-51
+    assert np.isnan(unit_of_sums(np.inf, 10))
+
+
 def test_steps_of_joint_values_are_those_done_by_hand():
     data = make_data(n_queries=20)
     tree, leaves = first_tree(data, objective="rankmart", leaf="joint", leaf_steps=3, l2=1.0)

@@ -2,8 +2,9 @@
 
 Each query is summed by itself, in the order of its pairs; its sums are then rounded to whole
 numbers of one unit and added to those of all queries, so that the sums have the same bits for any
-number of threads and workers. The unit is 2^-60 of what all pairs can come to at most, or less. Where rankings have few pairs, as those of neighbours, the pairs are kept when forces
-are computed: to sum them by leaf takes a fraction of the time that it takes to draw them again.
+number of threads and workers. The unit is at most 2^-60 of what all pairs can come to. Where
+rankings have few pairs, as those of neighbours, the pairs are kept when forces are computed: to sum
+them by leaf takes a fraction of the time that it takes to draw them again.
 """
 
 # mypy: disable-error-code="assignment"

@@ -40,7 +40,7 @@ def laplacian(sums: NDArray[np.int64], unit: float) -> Floats:
     sums = sums + sums.T
     np.fill_diagonal(sums, 0)
     # Whole numbers, so that rows add up in any order.
-    matrix = -unit * sums
+    matrix: Floats = -unit * sums
     np.fill_diagonal(matrix, unit * sums.sum(axis=1))
     return matrix
 
