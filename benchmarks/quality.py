@@ -23,7 +23,7 @@ from benchmarks import quality_draws as draws  # noqa: E402 (the thread limits m
 from benchmarks import quality_objectives, quality_table  # noqa: E402
 from benchmarks.kept_fits import Results, Sets, compute, source  # noqa: E402
 from benchmarks.quality_fits import N_TREES, fingerprint  # noqa: E402
-from benchmarks.quality_hypotheses import N_AVERAGED  # noqa: E402
+from benchmarks.quality_hypotheses import N_AVERAGED, PEERS  # noqa: E402
 from benchmarks.real_data import Split, add_data_option, as_five_folds, read_sets  # noqa: E402
 from benchmarks.study import (  # noqa: E402
     MOST_TREES,
@@ -71,6 +71,31 @@ def main_defaults(arguments: argparse.Namespace, sets: Mapping[str, Sequence[Spl
         write_page(PAGE, page)
 
 
+def main_refits(
+    arguments: argparse.Namespace, folds: Sets, frame: draws.Frame, results: Results
+) -> None:
+    """What a last fit to all labels does for a peer: a section of its own."""
+    rows = quality_table.refit_rows(arguments.refits)
+    members = {
+        draws.Wanted(each.candidate, each.kind, range(each.n_seeds))
+        for row in rows
+        for each in row.members
+    }
+    # What stops comes before what asks for the stop.
+    wanted = sorted(members, key=lambda each: (each.kind == draws.AGAIN, each.candidate))
+    if not arguments.written:
+        fit_missing(wanted, frame, folds, results, arguments.workers)
+    tasks = [task for each in wanted for task in draws.tasks_of(each, frame, results.found)]
+    seconds = sum(results.found[task]["seconds"] for task in tasks)
+    body = quality_table.refits_body(arguments.refits, folds, frame, results.found, seconds)
+    if arguments.quick:
+        print(body)
+        return
+    command = f'{COMMAND} --refits "{arguments.refits}"'
+    command += f" --draws {arguments.draws}" * (arguments.draws != draws.N_DRAWS)
+    report("quality-refits", "A peer fitted again to all labels", command, PACKAGES, body)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add_data_option(parser)
@@ -88,6 +113,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--code", help="take our kept fits of this code; by default that of this checkout"
     )
+    parser.add_argument(
+        "--refits", choices=PEERS, help="the averages of one peer, fitted again to all labels"
+    )
+    parser.add_argument("--draws", type=int, default=draws.N_DRAWS, help="of training queries")
     parser.add_argument("--defaults", action="store_true", help="the study of our defaults")
     parser.add_argument(
         "--objectives", action="store_true",
@@ -111,9 +140,12 @@ def main() -> None:
     n_folds, n_seeds = (1, QUICK_SEEDS) if arguments.quick else (5, arguments.seeds)
     folds = {name: as_five_folds(splits)[:n_folds] for name, splits in sets.items()}
     code = arguments.code or source()
-    n_draws, most = (QUICK_DRAWS, QUICK_TREES) if arguments.quick else (draws.N_DRAWS, N_TREES)
+    n_draws, most = (QUICK_DRAWS, QUICK_TREES) if arguments.quick else (arguments.draws, N_TREES)
     frame = frame_of(folds, n_draws, code, most)
     results = Results(None if arguments.quick else arguments.results, draws.Task)
+    if arguments.refits:
+        main_refits(arguments, folds, frame, results)
+        return
     wanted = [
         each._replace(seeds=[seed for seed in each.seeds if seed < n_seeds])
         for each in draws.order_of_fits(draws.has_recipe())

@@ -123,6 +123,22 @@ def all_rows() -> list[Row]:
     return [*efforts, *_our_averages(), *_single_rows(), *_average_rows()]
 
 
+def refit_rows(peer: str) -> list[Row]:
+    """The recipe, and averages of a peer without and with a last fit to all labels."""
+    networks, number = Members(NETWORKS, draws.N_SINGLE), draws.N_SINGLE
+    member = Members(draws.member_of(peer), number)
+    wanted = {
+        (member,), (member, networks),
+        *((member._replace(kind=AGAIN, model=model),) for model in (GIVEN, STOP)),
+        (member._replace(kind=AGAIN, model=GIVEN), networks),
+    }  # fmt: skip
+    return [
+        row
+        for row in all_rows()
+        if row.name == RECIPE or (row.averages and tuple(row.members) in wanted)
+    ]
+
+
 def average(members: Sequence[Kept], test: Dataset) -> Floats:
     """Scores centred in each query and divided by their spread in training, added up.
 
@@ -368,6 +384,27 @@ def protocol(frame: Frame, n_sets: int) -> str:
         f"the early stop kept; its time is without that of the early stop. Networks are not "
         f"refitted. MRR and ERR are shown and nothing is claimed of them: a single draw moves them "
         f"by more than what divides the rows."
+    )
+
+
+def refits_body(
+    peer: str, sets: Sets, frame: Frame, found: Mapping[Task, Record], n_cpu_s: float
+) -> str:
+    """A section of its own: what a last fit to all labels does for a peer, beside the recipe."""
+    measuring, rows = Measuring(sets, frame, found), refit_rows(peer)
+    measured = {row.name: each for row in rows if (each := measuring.measure(row)) is not None}
+    if len(measured) < len(rows):
+        missing = [row.name for row in rows if row.name not in measured]
+        raise SystemExit(f"fits are missing: {'; '.join(missing)}.")
+    compared = Comparison(measured, list(sets))
+    plain, refitted = averaged(peer, draws.N_SINGLE), f"{draws.REFIT_TREES} trees"
+    again = next(row.name for row in rows if row.name.endswith(refitted))
+    return (
+        f"The protocol is that of the section above, with {len(frame.draws)} draws; none of these "
+        f"differences is in its family of hypotheses. The last fit with {refitted} less the "
+        f"average without it: NDCG@10 {compared.less(again, plain, 'NDCG@10')}, MAP "
+        f"{compared.less(again, plain, 'MAP')}. In all {n_cpu_s / 3600:.1f} hours of CPU.\n\n"
+        f"{main_table(compared, rows, RECIPE)}"
     )
 
 

@@ -18,6 +18,8 @@ from benchmarks.quality_table import (
     average,
     body_of,
     claims,
+    refit_rows,
+    refits_body,
 )
 from benchmarks.real_data import Split
 
@@ -227,3 +229,17 @@ def test_fits_go_on_where_they_were_and_refits_follow_their_stops(sets, tmp_path
     assert again.found == results.found
     assert fit_missing(wanted, frame(sets), sets, again, 1) == []
     assert path.stat().st_size == size
+
+
+def test_refits_of_a_peer_stand_beside_its_average_and_the_recipe(sets):
+    names = [row.name for row in refit_rows("catboost YetiRank")]
+    assert names[:2] == [RECIPE, "catboost YetiRank, 3 averaged"]
+    assert sum("refit" in name for name in names) == 3
+    assert sum("with our 3 networks" in name for name in names) == 2
+    # XGBoost is averaged with no network.
+    assert [row.name for row in refit_rows("xgboost mean")][2:] == [
+        "xgboost mean, 3 averaged, refit on train and vali, 200 trees",
+        "xgboost mean, 3 averaged, refit on train and vali, trees of the stop",
+    ]
+    with pytest.raises(SystemExit, match="fits are missing: rankgrove, effort high"):
+        refits_body("catboost YetiRank", sets, frame(sets), {}, 0.0)
