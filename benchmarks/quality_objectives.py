@@ -364,7 +364,8 @@ def main() -> None:
     body = run(sets, seeds, names, arguments.results, arguments.workers,
                fitting=not arguments.written)  # fmt: skip
     versions = ("numpy", "scipy", *fits.PACKAGES.values())
-    report("quality-objectives", "Quality of every objective", COMMAND, versions, body)
+    command = COMMAND if seeds == SEEDS else f"{COMMAND} --seeds {len(seeds)}"
+    report("quality-objectives", "Quality of every objective", command, versions, body)
 
 
 if __name__ == "__main__":
