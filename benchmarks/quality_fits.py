@@ -24,6 +24,7 @@ from rankgrove.data.dataset import Dataset
 from rankgrove.estimators.ranker import Ranker
 from rankgrove.experiments.paper.cells import convert_labels
 from rankgrove.metrics.evaluate import evaluate
+from rankgrove.metrics.spec import parse_metric
 from rankgrove.testing.peers import (
     PEERS,
     Watch,
@@ -102,7 +103,8 @@ def _ours(
                      random=random or grower == OBLIVIOUS)  # fmt: skip
 
 
-# As published: pairs of neighbours, in ten rankings; and the same without noise.
+# As published: pairs of neighbours, in ten rankings; and the same without noise, with ties in the
+# order of the rows, as in the worst one neighbours have equal labels before the first tree.
 NEAR, NO_NOISE = "yetiloss of neighbours", "yetiloss of neighbours without noise"
 
 
@@ -281,7 +283,8 @@ def _fit_rankgrove(one: Candidate, parts: Sequence[Dataset], task: Task, top: in
     train, vali, test = parts
     own, names = dict(one.settings), metric_names(top)
     if one.metric is not None:
-        own["metric"] = names[one.metric]
+        metric = parse_metric(names[one.metric])
+        own["metric"] = replace(metric, ties="stable") if own.get("noise") == "none" else metric
     stops = Stops(stops_of(one))
 
     def watch(run: Run) -> bool:

@@ -324,3 +324,15 @@ def test_dataset_is_left_as_it_was(data, ranker):
     ranker.fit(data, valid={"train": data})
     assert [array.tobytes() for array in data._arrays()] == before
     assert isinstance(data, Dataset)
+
+
+def test_near_ranks_without_noise_that_have_no_pair_are_told_what_to_do():
+    # In the worst order of equal scores the first two of each query are not relevant.
+    features = np.random.default_rng(0).normal(size=(60, 3))
+    labels, group = np.tile([0, 1, 0, 2, 0, 0], 10), [6] * 10
+    how = {"noise": "none", "permutations": 1, "neighbours": 1, "n_estimators": 2}
+    with pytest.warns(UserWarning, match="nothing to split by.*ties=stable"):
+        Ranker("yetiloss", metric="ndcg@2", **how).fit(features, labels, group=group)
+    ranker = Ranker("yetiloss", metric="ndcg@2(ties=stable)", **how)
+    scores = ranker.fit(features, labels, group=group).predict(features)
+    assert len(np.unique(scores)) > 1

@@ -20,7 +20,7 @@ from rankgrove.model.base import PLAN
 from rankgrove.model.model import N_BASE_TREES, Model
 from rankgrove.model.schema import Schema
 from rankgrove.objectives.base import Objective
-from rankgrove.objectives.pairwise import LambdaMART
+from rankgrove.objectives.pairwise import LambdaMART, Pairwise
 from rankgrove.training.base import apply_base, check_categories
 from rankgrove.training.checkpoints import (
     DATA_CHECKSUM,
@@ -173,9 +173,18 @@ def start_trees(
 
 def no_split_text(parameters: Parameters, n_rows: int, reason: str) -> str:
     """What an estimator warns of when no tree has a split; `reason` is what its data must have."""
-    options = parameters.resolve(n_rows).trees
-    return (
+    options, objective = parameters.resolve(n_rows).trees, parameters.make_objective()
+    text = (
         f"training found nothing to split by, so that all {n_rows} rows have the same score. Give "
         f"{reason}, or a smaller min_samples_leaf, which is {options.min_samples_leaf}, or "
         f"min_child_weight, which is {options.min_child_weight:g}."
     )
+    if isinstance(objective, Pairwise) and not (
+        objective.is_random or objective.has_all_neighbours
+    ):
+        text += (
+            " Without noise, equal scores stand in the tie order of the metric, in which near "
+            "ranks may have no pair of different labels: give noise, neighbours=all or a metric "
+            "with ties=stable."
+        )
+    return text
