@@ -400,8 +400,8 @@ def refits_body(
     plain, refitted = averaged(peer, draws.N_SINGLE), f"{draws.REFIT_TREES} trees"
     again = next(row.name for row in rows if row.name.endswith(refitted))
     return (
-        f"The protocol is that of Quality on real data, with {len(frame.draws)} draws; none of these "
-        f"differences is in its family of hypotheses. The last fit with {refitted} less the "
+        f"The protocol is that of Quality on real data, with {len(frame.draws)} draws; none of "
+        f"these differences is in its family of hypotheses. The last fit with {refitted} less the "
         f"average without it: NDCG@10 {compared.less(again, plain, 'NDCG@10')}, MAP "
         f"{compared.less(again, plain, 'MAP')}. In all {n_cpu_s / 3600:.1f} hours of CPU.\n\n"
         f"{main_table(compared, rows, RECIPE)}"
